@@ -1,4 +1,4 @@
-"""Write captures of the bytes between a client and a broker, as packets in tcpdump's formats."""
+"""Write captures of client-broker traffic, as packets in tcpdump's formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Address = tuple[str, int]
 def tcp_packet(
     source: Address, destination: Address, sequence: int, acknowledgment: int, flags: int, payload: bytes = b""
 ) -> bytes:
-    """Return a packet starting at its IP header; checksums are absent, as with checksum offloading."""
+    """Return a packet, starting at its IP header; it has no checksums, as with checksum offloading."""
     numbers = sequence % 2**32, acknowledgment % 2**32
     tcp = struct.pack(">HHIIBBHHH", source[1], destination[1], *numbers, 0x50, flags, 65535, 0, 0) + payload
     ends = [ipaddress.ip_address(host) for host, _ in (source, destination)]
@@ -32,7 +32,7 @@ def tcp_packet(
 
 
 def link_layer(link_type: int, packet: bytes) -> bytes:
-    """Return an IP packet after a link header."""
+    """Return an IP packet with a link header in front."""
     kind = b"\x86\xdd" if packet[0] >> 4 == 6 else b"\x08\x00"
     return {
         0: b"\x02\0\0\0",
@@ -45,7 +45,7 @@ def link_layer(link_type: int, packet: bytes) -> bytes:
 
 
 def pcap(packets: Iterable[bytes], link_type: int = 1, order: str = "<", magic: int = 0xA1B2C3D4) -> bytes:
-    """Return a file in the older format; the packets are a thousandth of a second apart."""
+    """Return a file in the older format, with packets one millisecond apart."""
     parts = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, link_type)]
     for number, packet in enumerate(packets):
         data = link_layer(link_type, packet)
@@ -59,7 +59,7 @@ def block(kind: int, content: bytes, order: str = "<") -> bytes:
 
 
 def pcapng(packets: Iterable[bytes], link_type: int = 1, order: str = "<", options: bytes = b"") -> bytes:
-    """Return a file in the newer format, with a block that readers skip."""
+    """Return a file in the newer format, including a block that readers must skip."""
     parts = [
         block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1), order),
         block(1, struct.pack(f"{order}HHI", link_type, 0, 65535) + options, order),
@@ -77,8 +77,8 @@ class Talk:
 
     Args:
         opened: whether the capture includes the connection's start.
-        first: the initial sequence numbers of client and broker.
-        client, broker: the address and port of each side.
+        first: the initial sequence numbers of the client and the broker. client, broker: the address and port of each
+        side.
         apis: the APIs that both sides know.
 
     Attributes:
@@ -112,7 +112,7 @@ class Talk:
         return packet
 
     def data(self, side: int, payload: bytes, piece_bytes: int = 1400) -> None:
-        """Add the packets for some bytes."""
+        """Add the packets that carry some bytes."""
         for start in range(0, len(payload), piece_bytes):
             self.packet(side, payload[start : start + piece_bytes])
 

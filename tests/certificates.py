@@ -1,4 +1,4 @@
-"""Fresh certificates for tests, made by the program `openssl`: two authorities, brokers, a client.
+"""Fresh certificates for tests, made with the `openssl` program, for two authorities, brokers and a client.
 
 Every file is PEM; private keys are PKCS #8, as Apache Kafka requires.
 """
@@ -19,19 +19,19 @@ _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
 class Certificates:
-    """The files in a folder.
+    """The certificate and key files in a folder.
 
     Args:
-        folder: an empty one.
+        folder: an empty folder.
 
     Attributes:
-        authority: the authority that signs all but `stranger`.
+        authority: the authority that signs every certificate except `stranger`.
         broker: certificate and private key of a broker named localhost, in one file.
         elsewhere: the same for a broker named elsewhere.example.
         stranger: the same for a broker named localhost, signed by another authority.
         client: certificate and private key of a client whose common name is "client".
         client_certificate, client_key: the client's certificate and key in separate files.
-        client_locked_key: the client's key, encrypted with `KEY_PASSWORD`.
+        client_locked_key: the client's key, protected with `KEY_PASSWORD`.
     """
 
     def __init__(self, folder: Path) -> None:

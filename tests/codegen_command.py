@@ -29,7 +29,7 @@ response:
   fields: []
 """
 
-#: A user's own records: one with a type, one in a frame, and one whose value is just a message.
+#: A user's own records: one with a type, one in a frame, and one whose value is a bare message.
 _RECORDS = {
     "visit.yaml": """\
 record: Visit

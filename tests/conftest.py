@@ -17,29 +17,29 @@ from tests.needs import OPENSSL
 
 pytest_plugins = ["tests.thorough"]
 
-# Examples have no deadline, since they would miss it on a busy machine, but their test has a time limit. By default,
-# each run uses the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws new ones.
-# `make test` uses only the first few. `unshrunk` is for `tools/mutants.py`, which needs a verdict but no small example.
+# Examples have no deadline, because a busy machine would miss it, but each test has a time limit. By default, each run
+# uses the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws new ones. `make test`
+# uses only the first few. `unshrunk` is for `tools/mutants.py`, which needs a verdict, not a small example.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("few", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile("unshrunk", deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))
 
-# A shell starts background jobs with SIGINT ignored, and processes that tests interrupt would inherit that.
+# A shell starts background jobs with SIGINT ignored; the processes that tests interrupt would inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Collect no garbage during test collection: there is none, and looking for it takes two fifths of the time."""
+    """Disable garbage collection during test collection: it finds nothing and takes two fifths of the time."""
     gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` evaluates the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that name their engines: they run only once, since the engine in use makes no difference."""
+    """Mark tests that name their engines: the engine in use makes no difference, so they run only once."""
     for item in items:
         values = (
             item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the objects from test collection, which live until the end, so that garbage collections skip them."""
+    """Freeze the objects from test collection: they live until the end, so garbage collections should skip them."""
     gc.freeze()
     gc.enable()
 
@@ -68,7 +68,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def event_loops() -> Iterator[None]:
-    """Make every event loop in the run of the kind named in `KAFKAWIRE_TEST_LOOP`."""
+    """Make every event loop in the run be of the kind named in `KAFKAWIRE_TEST_LOOP`."""
     with loops_of_kind(LOOP_KIND):
         yield
 

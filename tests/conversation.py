@@ -1,4 +1,4 @@
-"""Checks on the decoding proxy's lines about a conversation between a client and a broker."""
+"""Checks of the lines that the decoding proxy prints about a conversation between a client and a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOST = re.compile(r"\d+ <lost: .*>")
 def assert_decoded(lines: list[str]) -> None:
     """Fail unless each line is a decoded frame, and each response follows its request in the same version.
 
-    ApiVersions responses may use the first version. A line about a lost connection is not a frame: clients reset
+    ApiVersions responses may use the first version. A line about a lost connection is not a frame; clients reset
     connections that they no longer need.
     """
     asked: dict[tuple[str, str], re.Match[str]] = {}
@@ -36,5 +36,5 @@ def assert_decoded(lines: list[str]) -> None:
 
 
 def pairs(lines: list[str]) -> set[str]:
-    """Return the names of the APIs with a decoded response."""
+    """Return the names of the APIs that have a decoded response."""
     return {found["name"] for line in lines if (found := _FRAME.match(line)) and found["way"] == "<"}

@@ -1,4 +1,4 @@
-"""Record the edges taken in a state table (`kafkawire.sdk.states`), for tests that cover every edge."""
+"""Record which edges of a state table (`kafkawire.sdk.states`) are taken, for tests that cover every edge."""
 
 from __future__ import annotations
 

@@ -6,5 +6,5 @@ from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
 __all__ = ["AVAILABLE"]
 
-#: The engines' names, without `native` if it is not built or another engine was requested.
+#: The engines' names; `native` is missing if it is not built or another engine was requested.
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]

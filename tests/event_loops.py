@@ -1,7 +1,7 @@
-"""The kinds of event loops for tests: asyncio's, uvloop's, and asyncio's with eager tasks.
+"""The kinds of event loops that tests use: asyncio's, uvloop's, and asyncio's with eager tasks.
 
 `KAFKAWIRE_TEST_LOOP=asyncio|uvloop|eager` chooses the kind for a whole run (`make test-loops`). Every `asyncio.run`,
-runner, I/O thread and broker of the run then creates loops of that kind, as after `uvloop.install()`.
+runner, I/O thread and broker in the run then creates loops of that kind, as after `uvloop.install()`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["LOOP_KIND", "LOOP_KINDS", "loops_of_kind"]
 #: The kinds of event loops.
 LOOP_KINDS = ("asyncio", "uvloop", "eager")
 
-#: The kind that this run tests.
+#: The kind of event loop that this run tests.
 LOOP_KIND = os.environ.get("KAFKAWIRE_TEST_LOOP", LOOP_KINDS[0])
 
 _new_event_loop = asyncio.new_event_loop
@@ -40,7 +40,7 @@ def loops_of_kind(kind: str) -> Iterator[None]:
 
 
 def _loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return a function that creates event loops of a kind."""
+    """Return a function that creates event loops of one kind."""
     if kind == "asyncio":
         return _new_event_loop
     if kind == "uvloop":

@@ -1,4 +1,4 @@
-"""The programs in the documentation: the setup of each page, its blocks, and the checks afterwards.
+"""The programs in the documentation: each page's setup, its blocks, and the checks that follow.
 
 The Python blocks of a page, in order, form one program.
 """
@@ -25,15 +25,15 @@ ROOT = Path(__file__).parents[1]
 
 _BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
-#: Each page with a program, by its name without the folder.
+#: The pages with programs, keyed by page name without the folder.
 PAGES = {
     path.stem: path for path in sorted((ROOT / "docs").rglob("*.md")) if _BLOCK.search(path.read_text("utf-8"))
 } | {"README": ROOT / "README.md"}
 
-#: Pages whose blocks are parts of a hypothetical change to this tree, and cannot run.
+#: Pages whose blocks are parts of a hypothetical change to this tree, and therefore cannot run.
 FRAGMENTS = {"add-a-compression", "add-a-field-to-a-client-state-machine", "add-an-option"}
 
-#: The setup before the first block of a page, unless `GIVEN` has one for it.
+#: The setup before a page's first block, unless `GIVEN` has one for that page.
 SERVERS = """
 from kafkawire.testing import Broker
 broker = Broker()
@@ -41,7 +41,7 @@ broker.start()
 servers = broker.bootstrap
 """
 
-#: The setup for the program on the transactions page. `handle` fails once, inside a transaction, with the error of a
+#: The setup for the program on the transactions page. `handle` fails once, inside a transaction, with the error for a
 #: record that was not stored, and stops the program at the last record.
 TRANSACTIONS_GIVEN = """
 from kafkawire import Record
@@ -62,7 +62,7 @@ def handle(record: Record) -> bytes:
     return b"invoice " + (record.value or b"")
 """
 
-#: The check after that program: each record was invoiced exactly once, and its offset committed.
+#: The check after that program: each record must have been invoiced exactly once, and its offset committed.
 TRANSACTIONS_THEN = """
 assert handled == [b"1", b"2", b"1", b"2", b"3"], handled
 with Reader(servers, "invoices", auto_offset_reset="earliest", isolation_level="read_committed") as reader:
@@ -116,7 +116,7 @@ environ["KAFKA_PASSWORD"] = "secret"
     "transactions": SERVERS + TRANSACTIONS_GIVEN,
 } | dict.fromkeys(("spark", "spark_audit", "spark_brokers", "spark_segments", "spark_writing"), _SPARK)
 
-#: The checks after the last block of a page.
+#: The checks after each page's last block.
 THEN = {
     "delivery": """
 from kafkawire.sync import Consumer
@@ -159,7 +159,7 @@ def program(page: str) -> str:
 
 
 def files(page: str) -> dict[str, str]:
-    """Return the files on a page by name; each of its blocks begins with a file name."""
+    """Return the files on a page, keyed by name; each block begins with a file name."""
     named = (block.partition("\n") for block in blocks(page))
     return {first.removeprefix("# "): text for first, _, text in named}
 

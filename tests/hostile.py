@@ -1,7 +1,7 @@
-"""Objects that lie, change, run code at the wrong moment or raise; none may harm any engine.
+"""Objects that lie, change, raise, or run code at the wrong moment; none may harm any engine.
 
-Every special method goes through a `Fuse`, which can run test code (such as mutating the object in use) or
-raise at any one of these calls. Buffers also work on Python 3.11, where a class cannot have `__buffer__` yet.
+Every special method calls a `Fuse`, which can run test code (to mutate the object in use, for instance) or raise at any
+one of these calls. Buffers also work on Python 3.11, where classes do not support `__buffer__` yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def nothing() -> None:
-    """Do nothing: the action of a fuse without test code."""
+    """Do nothing; this is the action of a fuse without test code."""
 
 
 class Fuse:
@@ -45,7 +45,7 @@ class Fuse:
         self.calls = 0
 
     def burn(self) -> None:
-        """Count a call, run the action, and raise if it is this call's turn."""
+        """Count the call, run the action, and raise the error if this is the call numbered `at`."""
         call, self.calls = self.calls, self.calls + 1
         self.action()
         if self.error is not None and call == self.at:
@@ -53,15 +53,15 @@ class Fuse:
 
 
 def raised_at_every_call(run: Callable[[Fuse], object], error: type[BaseException], most: int = 50) -> Iterator[object]:
-    """Run a function with a fuse that blows on its first call, then on its second, and so on until no call is left.
+    """Run a function with a fuse that blows at the first call, then at the second, and so on until no call is left.
 
     Args:
-        run: takes the fuse, puts it into hostile objects, and uses them.
+        run: a function that takes the fuse, puts it into hostile objects, and uses them.
         error: the error to raise.
-        most: the number of runs after which the test itself must be at fault.
+        most: the number of runs after which the test itself is assumed to be at fault.
 
     Yields:
-        The error of each run, or None if it raised nothing.
+        The error that each run raised, or None.
     """
     for at in range(most):
         fuse = Fuse(error=error(f"call {at}"), at=at)
@@ -100,7 +100,7 @@ class HostileBuffer:
 
 
 class LyingSequence:
-    """A sequence whose length, elements and iteration are unrelated."""
+    """A sequence whose length, elements and iteration do not agree."""
 
     def __init__(self, claimed: int, elements: list[Any], fuse: Fuse | None = None) -> None:
         self.claimed = claimed
@@ -153,7 +153,7 @@ class LyingTuple(tuple[Any, ...]):
 
 
 class LyingText(str):
-    """A str whose methods contradict its characters."""
+    """A string whose methods contradict its characters."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class LyingText(str):
 
 
 class Number:
-    """Represents a number through `__index__`, `__int__` and `__float__`."""
+    """A number that is available through `__index__`, `__int__` and `__float__`."""
 
     def __init__(self, value: int, fuse: Fuse | None = None) -> None:
         self.value = value
@@ -185,7 +185,7 @@ class Number:
 
 
 class Equal:
-    """Claims to equal everything, or nothing."""
+    """An object that claims to equal everything or nothing."""
 
     def __init__(self, answer: object, fuse: Fuse | None = None) -> None:
         self.answer = answer
@@ -200,17 +200,17 @@ class Equal:
         return 0
 
 
-#: Where a type keeps the address of its buffer procedures, on 64-bit machines.
+#: The offset at which a type keeps the address of its buffer procedures, on 64-bit machines.
 _AS_BUFFER_OFFSET = 160
 
-#: Callbacks of which C has only the addresses, so they must be kept alive here.
+#: Callbacks that must be kept alive here, because C has only their addresses.
 _CALLBACKS: list[object] = []
 
 
 def _export(cls: type[HostileBuffer]) -> None:
-    """Let C find a class's `__buffer__`, as Python itself does from 3.12 onwards.
+    """Make a class's `__buffer__` visible to C, as Python itself does from 3.12 onwards.
 
-    An error in `__buffer__` cannot pass through such a callback, so tests of that need Python 3.12.
+    An error in `__buffer__` cannot pass through such a callback, so tests of such errors need Python 3.12.
     """
     get_buffer = ctypes.pythonapi.PyObject_GetBuffer
     get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]

@@ -1,10 +1,11 @@
-"""Test requirements that a machine may lack; these are the only reasons to skip a test.
+"""Test requirements that a machine may not meet; these are the only reasons to skip a test.
 
-    @EXTENSION.mark                  # a test, a parameter of one, or `pytestmark` of a module
+    @EXTENSION.mark                  # a test, a test's parameter, or a module's `pytestmark`
     EXTENSION.require()              # in a test, a fixture, or a module
-    pytest.importorskip("pyarrow")   # a package of an extra, which pip installs on request
+    pytest.importorskip("pyarrow")   # a package from an extra, which pip installs on request
 
-On a machine that should meet the requirement, the test fails instead. `tools/tidy.py` refuses any other skip.
+On a machine that should meet the requirement, the test fails instead of being skipped. `tools/tidy.py` refuses any
+other skip.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Need:
         Args:
             name: the text after "needs" in the reason for a skip.
             is_met: returns whether this machine meets it.
-            may_lack: returns whether this machine is allowed not to meet it; called only if it does not.
+            may_lack: returns whether this machine is excused from meeting it; called only if it does not.
         """
         self._name = name
         self._is_met = is_met
@@ -59,11 +60,11 @@ class Need:
 
     @property
     def mark(self) -> pytest.MarkDecorator:
-        """Mark a test to be skipped if this is missing; on a machine that should have it, the test runs and fails."""
+        """Mark a test to be skipped if the requirement is not met; if the machine should meet it, the test fails."""
         return pytest.mark.skipif(not self._is_met() and self._may_lack(), reason=f"needs {self._name}")
 
     def require(self) -> None:
-        """Skip the running test, or the collected module, if this is missing; fail if the machine should have it."""
+        """Skip the running test or the collected module if the requirement is not met, or fail if it should be met."""
         __tracebackhide__ = True  # makes pytest point to the test's line
         if self._is_met():
             return
@@ -73,7 +74,7 @@ class Need:
 
 
 def java_home() -> str:
-    """Return the folder of the Java that Spark runs on; skip the running test if there is none."""
+    """Return the home folder of the Java that Spark runs on; skip the running test if there is none."""
     JAVA.require()
     java = find_java()
     assert java is not None
@@ -112,7 +113,7 @@ OPENSSL = Need("the program openssl", lambda: shutil.which("openssl") is not Non
 JAVAC = Need("the program javac", lambda: shutil.which("javac") is not None)
 KCAT = Need("the program kcat", lambda: shutil.which("kcat") is not None, lambda: not can_install("kcat"))
 
-#: The first Python with eager tasks, and with `__buffer__` in classes; the stand-in in `tests/hostile.py` cannot raise.
+#: The first Python with eager tasks, and with `__buffer__` in classes; its stand-in in `tests/hostile.py` cannot raise.
 PYTHON_3_12 = Need("Python 3.12", lambda: sys.version_info >= (3, 12))
 
 LINUX = Need("Linux", lambda: sys.platform == "linux")

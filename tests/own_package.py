@@ -19,11 +19,11 @@ NAME = "own_package_of_a_test"
 
 @contextmanager
 def own_package(folder: Path, schemas: Mapping[str, str]) -> Iterator[tuple[ModuleType, ModuleType]]:
-    """Generate code from schemas, and provide its modules `messages` and `tables.apis`.
+    """Generate code from schemas, and provide the generated modules `messages` and `tables.apis`.
 
     Args:
         folder: an empty folder for schemas and code.
-        schemas: the text of each file, by its name without `.yaml`.
+        schemas: the text of each file, keyed by file name without `.yaml`.
     """
     (folder / "schemas").mkdir()
     for name, text in schemas.items():

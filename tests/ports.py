@@ -1,4 +1,4 @@
-"""Ports for servers that need a known number, and waiting for a server to listen."""
+"""Reserve ports for servers that need a known number, and wait for a server to listen."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kafkawire.local_cluster.port_reservation import PortReservation, reserve_fr
 
 __all__ = ["await_port", "free_port"]
 
-#: A server answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka) on two idle cores, or later on a
+#: On two idle cores, a server answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka), and later on a
 #: loaded machine. The limit is below a test's own, so that the log is shown.
 START_TIMEOUT_SECONDS = 60
 
 #: The pause between two attempts.
 _PAUSE_SECONDS = 0.02
 
-#: The reservations last as long as this process.
+#: Keeps the reservations alive for as long as this process runs.
 _reserved: list[PortReservation] = []
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 on which nothing listens, and which no other call of this process returns.
+    """Return a port of 127.0.0.1 on which nothing listens; no other call in this process returns it.
 
     Raises:
         ClusterError: no port is free.
@@ -40,7 +40,7 @@ def await_port(
 
     Args:
         port: its port on 127.0.0.1.
-        process: the process, just started.
+        process: the process, which has just been started.
         log: the file with its output.
         timeout_seconds: the limit.
 

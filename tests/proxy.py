@@ -15,12 +15,12 @@ __all__ = ["DecodingProxy"]
 
 _PROGRAM = Path(__file__).parents[1] / "examples" / "decoding_proxy.py"
 
-#: An expected line comes immediately, or never.
+#: An expected line arrives immediately or never.
 _WAIT_SECONDS = 30
 
 
 class DecodingProxy:
-    """A proxy that runs inside a `with` block; at the end, it stops and must not have printed errors.
+    """A proxy that runs inside a `with` block; the block's end stops it, and checks that it printed no errors.
 
     Args:
         broker: the address that it connects to, as `host:port`; nothing needs to listen there yet.

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a master and workers, as processes that share only files."""
+"""A standalone Spark cluster: a master and workers, running as processes that share only files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOST = "127.0.0.1"
 
 
 def spark_command(name: str) -> str:
-    """Return the path of one of the commands that come with pyspark."""
+    """Return the path of a command that comes with pyspark."""
     import pyspark
 
     return str(Path(pyspark.__path__[0]) / "bin" / name)
@@ -29,7 +29,7 @@ def standalone_cluster(folder: Path, workers: int, environment: Mapping[str, str
     Args:
         folder: the folder for logs and for the workers' files.
         workers: the number of workers.
-        environment: the environment of the processes.
+        environment: the environment variables for the processes.
     """
     port = free_port()
     with ExitStack() as running:

@@ -1,4 +1,4 @@
-"""A small local Spark whose workers run on this Python."""
+"""A small local Spark whose workers run this Python."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.needs import java_home
 
 __all__ = ["local_session"]
 
-#: Short queries gain more from a fast start than from optimised code. The code cache keeps its normal size: with
-#: 48 MB, the default for the quick compiler alone, thousands of tasks fill it, and Spark treats that as fatal.
+#: Short queries gain more from a fast startup than from optimised code. The code cache keeps its normal size: thousands
+#: of tasks would fill 48 MB, the default for the quick compiler alone, and Spark treats a full cache as fatal.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 #: The logger that reports an uncaught error in Spark before it ends the JVM.
@@ -27,7 +27,7 @@ def local_session(**settings: str) -> Iterator[Any]:
     """Start a session without the web UI, or skip the test if Spark or Java is missing.
 
     Args:
-        settings: settings in addition to those of a small session; `_` stands for a dot.
+        settings: settings in addition to those for a small session; `_` stands for a dot.
     """
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -47,7 +47,7 @@ def local_session(**settings: str) -> Iterator[Any]:
         builder = builder.config(name.replace("_", "."), value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    # A fatal error in a task ends the JVM, and every later test fails; only this log line says why.
+    # A fatal error in a task ends the JVM, so every later test fails; only this log line says why.
     log4j = session._jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setLevel(_UNCAUGHT, log4j.Level.ERROR)
     try:

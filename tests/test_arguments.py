@@ -1,7 +1,8 @@
-"""An invalid argument is refused where it is passed, and the client keeps working.
+"""An invalid argument is refused by the call that it is passed to, and the client keeps working.
 
-Method: a table of every public method that takes partitions, offsets, times, limits, topics, groups or configurations,
-with invalid arguments for each; afterwards the same clients still work. The blocking clients use the same table.
+Method: a table lists every public method that takes partitions, offsets, times, limits, topics, groups or
+configurations, with invalid arguments for each. Call each method with them, and check afterwards that the same clients
+still work. The blocking clients use the same table.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ TOO_LARGE = 1 << 63
 #: A number so large that Python refuses to print its digits.
 UNWRITABLE = 10**5_000
 
-#: A call that takes this long has not been refused.
+#: A call that takes this long counts as not refused.
 PATIENCE_SECONDS = 0.5
 
 NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
@@ -217,7 +218,7 @@ ADMIN: dict[str, tuple[Call, Any]] = {
 }
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
 
-#: Methods without such arguments, or with their own table: tests/sdk/producer/test_producer.py has one for records.
+#: Methods without such arguments, or with a separate table: tests/sdk/producer/test_producer.py has one for records.
 OTHERS = {
     "Consumer": {
         "assignment",
@@ -252,13 +253,13 @@ def a_broker() -> StoringBroker:
 
 
 def given(kind: str) -> dict[str, Any]:
-    """Return the options of a client."""
+    """Return the options for a client."""
     consumer = {"group_id": "g", "enable_auto_finish": False, "auto_offset_reset": "earliest"}
     return {"Consumer": consumer, "Producer": {"transactional_id": "x"}}.get(kind, {})
 
 
 def refused(name: str, value: Any, error: Exception | None, result: object) -> str | None:
-    """Return what is wrong with how a value was refused; None if nothing is."""
+    """Return what is wrong with the way in which a value was refused, or None."""
     if type(error) is LocalProtocolError and "no transaction is open" not in str(error):
         return None
     return f"{name} {value!r}: {error!r}, {result!r}"
@@ -290,7 +291,7 @@ def test_wrong_arguments(kind: str) -> None:
 
 
 async def works(client: Any, kind: str) -> None:
-    """Make a client do its work, with plain tuples as partitions."""
+    """Use a client for ordinary work, with plain tuples as partitions."""
     if kind == "Consumer":
         assert await client.position(("t", 0)) == 0
         await client.commit({("t", 0): 1})

@@ -1,6 +1,6 @@
 """The last line of .ci/run counts the targets that passed and failed, and omits no failure.
 
-Method: a fake `make` on the path prints a given text for each target, and fails if the text says so.
+Method: put a fake `make` on the path; it prints a given text for each target, and fails if the text says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SKIPPED = "== tests\n7 passed, 1 skipped in 4s\nmake[1]: *** [Makefile:5: core] 
     "make: *** [Makefile:4: all] Error 1\n"
 )
 
-#: the output of a target, the last line of the run
+#: the output of each target, and the last line of the run
 RUNS = [
     ({}, "0 passed, 0 failed"),
     ({"test": PASSING, "fuzz": PASSING}, "240 passed, 0 failed"),

@@ -1,6 +1,6 @@
-"""An import cycle is found wherever the imports are, and the package has none.
+"""An import cycle is found wherever the imports stand, and the package has none.
 
-Method: small packages with a cycle, or with something that only looks like one; then the package itself.
+Method: check small packages that contain a cycle or something that only looks like one, then the package itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IN_FUNCTION = "def f():\n    from kafkawire.{} import x\n    return x\n"
 FOR_TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kafkawire.{} import x\n"
 PLAIN = "from kafkawire.{} import x\n"
 
-#: modules and their sources, the output
+#: modules and their sources, and the expected output
 CASES = [
     ({"a": PLAIN.format("b"), "b": PLAIN.format("a")}, "kafkawire.a -> kafkawire.b -> kafkawire.a"),
     ({"a": PLAIN.format("b"), "b": IN_FUNCTION.format("a")}, "kafkawire.a -> kafkawire.b -> kafkawire.a"),

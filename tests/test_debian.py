@@ -1,6 +1,6 @@
-"""As root, with apt-get, the first available package is installed, and the package lists are fetched only once.
+"""For root with apt-get, the first available package is installed, and the package lists are fetched only once.
 
-Method: an `apt-get` in a temporary folder records its calls.
+Method: use an `apt-get` in a temporary folder that records its calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.debian import can_install, install_first, may_install
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file that records the calls; apt-get fails for the package `missing`, and the user looks like root."""
+    """Return the file that records the calls; apt-get fails for the package `missing`, and the user seems root."""
     program = tmp_path / "apt-get"
     program.write_text(
         f'#!/bin/sh\necho "$@" | sed "s/.*recommends //" >> {tmp_path}/calls\ncase "$*" in *missing*) exit 1;; esac\n'

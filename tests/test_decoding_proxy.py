@@ -1,7 +1,7 @@
 """The decoding proxy of examples/ passes every byte unchanged, names the frames it cannot decode, and stops on request.
 
-Method: the proxy in a separate process, between kafka-python and the reference broker, and between the test's sockets,
-which send frames in pieces, close one side first, reset, and send bytes of other protocols.
+Method: run the proxy in a separate process, first between kafka-python and the reference broker, then between sockets
+of the test, which send frames in pieces, close one side first, reset, and send bytes of other protocols.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Peers:
         self.broker.settimeout(TIMEOUT_SECONDS)
 
     def pass_on(self, data: bytes, *, back: bool = False) -> None:
-        """Send bytes from one end, which must arrive at the other unchanged."""
+        """Send bytes from one end, and check that they arrive at the other unchanged."""
         sender, receiver = (self.broker, self.client) if back else (self.client, self.broker)
         sender.sendall(data)
         assert receive(receiver, len(data)) == data
@@ -96,7 +96,7 @@ def test_wrong_arguments(arguments: list[str]) -> None:
 
 
 def test_between_kafka_python_and_the_reference_broker() -> None:
-    """The address in Metadata leads through the proxy, so every connection goes through it."""
+    """The address in Metadata is the proxy's, so every connection goes through it."""
     (program,) = (each for each in PROGRAMS if each.name == "kafka-python")
     port = free_port()
     with DecodingProxy(f"127.0.0.1:{port}") as proxy:
@@ -162,7 +162,7 @@ def test_a_frame_before_what_cannot_be_decoded(peers: Peers, proxy: DecodingProx
 
 
 def test_one_side_ends_first(peers: Peers) -> None:
-    """The client sends its last requests, shuts down its side, and waits for the responses."""
+    """The client sends its last requests, shuts down its side of the connection, and waits for the responses."""
     peers.client.sendall(b"last")
     peers.client.shutdown(socket.SHUT_WR)
     assert receive(peers.broker, 5) == b"last"
@@ -201,7 +201,7 @@ def test_many_connections(listener: socket.socket, proxy: DecodingProxy) -> None
 
 
 def test_memory_is_bounded(peers: Peers, proxy: DecodingProxy) -> None:
-    """256 MB go through one connection; the proxy never holds more than one frame for each side and some buffers."""
+    """256 MB go through one connection; the proxy never holds more than one frame per direction and some buffers."""
     large = b"".join(ClientConnection().request(ProduceRequest("t" * 30_000), 9).parts) * 8_000
     peers.pass_on(b"")
     counted = threading.Thread(target=peers.client.sendall, args=(large,))

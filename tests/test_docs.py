@@ -1,8 +1,8 @@
 """The paths, modules, classes and tests named in the documentation exist.
 
-Method: every code span and import in the Markdown pages is looked up in the tree, as is every code span in a source
-that is the path of a folder, a page or another source. `tools/tidy.py` checks links, and `test_readme.py` runs the
-README's program.
+Method: look up in the tree every code span and import in the Markdown pages, and every code span in a source that gives
+the path of a folder, a page or another source. `tools/tidy.py` checks links, and `test_readme.py` runs the README's
+program.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
-#: Pages about this tree alone; other pages also name classes of Java and of other libraries.
+#: Pages about this tree alone; other pages also name Java's classes and those of other libraries.
 NAMING_PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 
-#: Folders whose classes are named on pages.
+#: Folders with classes that pages may name.
 CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
 
 #: Folders that builds create.
 BUILT = ("build/", "dist/", ".venv", "audit/")
 
-#: Names that a reader fills in or writes, and files that a cluster keeps in its folder.
+#: Names that readers replace or write themselves, and files that a cluster keeps in its folder.
 EXAMPLES = (
     "list_partition_reassignments.py",
     "ListPartitionReassignments",
@@ -45,7 +45,7 @@ _PATH = re.compile(r"(?!(?:\.\w+)+$)[\w.-]+(/[\w.-]+)*/?")
 _SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
 _TEST = re.compile(r"((?:[\w-]+/)*test_\w+\.py)::(test_\w+)")
 _CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
-#: A path in a docstring or a comment; other spans there name files that programs write, or files of other projects.
+#: A path in a docstring or a comment; other spans in these name files that programs write, or other projects' files.
 _PATH_IN_SOURCE = re.compile(r"`((?:[\w-]+/)*(?:[\w-]+/|[\w-]+\.(?:py|pyx|pxd|pxi|md|yaml|toml|sh)))`")
 _LISTED = re.compile(r"^\| (\d+) \| \[(.*)\]\((.*)\) \|", re.MULTILINE)
 _IMPORT = re.compile(r"from (kafkawire[\w.]*) import ([\w, ]+)")
@@ -94,7 +94,7 @@ def is_missing_path(span: str) -> bool:
 
 @cache
 def functions_in(path: str) -> frozenset[str]:
-    """Return the functions of a module below `tests/`; none if there is no such file."""
+    """Return the functions of a module below `tests/`; the set is empty if there is no such file."""
     file = ROOT / "tests" / path
     body = ast.parse(file.read_text("utf-8")).body if file.is_file() else []
     return frozenset(each.name for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))

@@ -1,6 +1,6 @@
-"""Parts with the same purpose have the same name in both engines, and all parts are in folders named `engines`.
+"""Parts with the same purpose have the same name in both engines, and every part is in a folder named `engines`.
 
-Method: the file names are compared. If an engine has a part that the other lacks, a table says why.
+Method: compare the file names; a table gives the reason for each part that only one engine has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOMS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("sdk/**/e
 #: Files that belong to neither engine, or to both.
 BESIDE = {"__init__", "selection"}
 
-#: Parts of the extension or the Python engine with no counterpart in the other.
+#: Parts of the extension or the Python engine that have no counterpart in the other.
 ALONE = {
     "sdk/protocol/engines": {
         "native_interned": "Python shares what it wants to share",
@@ -43,7 +43,7 @@ def test_rooms() -> None:
     assert len(ROOMS) == 4
     outside = [path for path in ROOT.glob("sdk/**/*.p[xy][xdi]") if path.suffix in (".pyx", ".pxi", ".pxd")]
     parents = {path.parent.relative_to(ROOT).as_posix() for path in outside}
-    assert parents - {"sdk/protocol/tables"} == set(ROOMS), "what is generated is beside its tables"
+    assert parents - {"sdk/protocol/tables"} == set(ROOMS), "generated parts must be next to their tables"
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -1,6 +1,6 @@
 """A problem with the environment is reported in one line, and pip's output is shown only if pip fails.
 
-Method: extension sources in a temporary folder, with missing compilers; programs that stand in for pip.
+Method: build extension sources in a temporary folder without a compiler, and use stand-ins for pip.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_outdated_extension_is_removed(source: Path, changed: str) -> None:
 
 
 def test_extension_is_used_where_it_can_be_built() -> None:
-    """A failed build or an extension that cannot be imported must not go unnoticed, although Python would step in."""
+    """A failed build or an unimportable extension must not go unnoticed because the Python engine steps in."""
     reason = obstacle()
     script = (
         "from kafkawire.protocol import codec; from kafkawire.records import BatchBuilder; "

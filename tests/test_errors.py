@@ -1,6 +1,6 @@
-"""Every error is public in `kafkawire.errors`, and documents its meaning and what to do about it.
+"""Every error is public in `kafkawire.errors`, and its documentation says what it means and what to do about it.
 
-Method: the public module is compared with the one that defines the errors; docstrings are checked.
+Method: compare the public module with the one that defines the errors, and check their docstrings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def test_every_error_is_public() -> None:
 
 @pytest.mark.parametrize("name", defined.__all__)
 def test_an_error_says_what_to_do(name: str) -> None:
-    """The sentence on the cause is followed by a paragraph on the consequences for the program."""
+    """After the sentence about the cause, a paragraph describes the consequences for the program."""
     cls = getattr(errors, name)
     about, _, _ = (inspect.getdoc(cls) or "").partition("\n\nArgs:")
     happened, _, advice = about.partition("\n\n")

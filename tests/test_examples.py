@@ -1,7 +1,7 @@
-"""Every example runs with the reference broker, as a user would start it.
+"""Every example, started as a user would start it, runs with the reference broker.
 
-Method: the programs in separate processes, with warnings as errors; their output is compared. The proxy and the user's
-own API have separate tests.
+Method: run the programs in separate processes, with warnings as errors, and compare their output. The proxy and the
+user's own API have separate tests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_there_are_no_others() -> None:
 
 
 def test_internal_topics(broker: Broker) -> None:
-    """The example prints the broker's records: none at first, then those of a group and a transaction."""
+    """The example prints the broker's records: none at first, then those for a group and a transaction."""
     assert example("internal_topics.py", broker.bootstrap) == []
     with Producer(broker.bootstrap, transactional_id="mover") as producer, producer.transaction():
         producer.send("orders", b"order")
@@ -56,7 +56,7 @@ def test_internal_topics(broker: Broker) -> None:
 
 
 def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
-    """The example can run twice: the topic then exists, and the group continues after the first run's records."""
+    """The example can run twice: the second run finds the topic, and its group continues after the first run."""
     first, again = example("produce_consume.py", broker.bootstrap), example("produce_consume.py", broker.bootstrap)
     for lines, start in ((first, 0), (again[1:], 4)):
         offsets = [re.search(r"offset=(\d+)", line) for line in lines]
@@ -66,5 +66,5 @@ def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_graceful_rebalance(broker: Broker) -> None:
-    """`tests/sdk/consumer/test_graceful_rebalance.py` tries its functions with each protocol."""
+    """`tests/sdk/consumer/test_graceful_rebalance.py` tests the example's functions with each protocol."""
     assert example("graceful_rebalance.py", broker.bootstrap) == ["1000 records, 0 of them more than once"]

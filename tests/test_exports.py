@@ -1,7 +1,7 @@
-"""Public names are declared, exist and are documented, and no other name is public.
+"""Every public name is declared, exists and is documented, and no other name is public.
 
-Method: every module without an underscore is imported and its `__all__` compared with its contents; the names in
-`kafkawire` are looked up where they are defined.
+Method: import every module without an underscore, compare its `__all__` with what it defines, and look up the names in
+`kafkawire` in the modules that define them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import kafkawire
 import kafkawire.errors
 import kafkawire.testing
 
-#: Modules that need a package that a plain install lacks.
+#: Modules that need a package missing from a plain install.
 OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark", "kafkawire.otel": "opentelemetry"}
 
-#: Names in public classes' annotations that users need not import, and why.
+#: Names in the annotations of public classes that users need not import, with the reasons.
 NOT_NEEDED = {
     ("Consumer.records", "BoundedRecords"): "iterated over, and closed",
     ("ConsumerBatch.to_arrow", "RecordBatch"): "of pyarrow",
@@ -48,7 +48,7 @@ NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "Prepari
 
 
 def public_modules() -> list[str]:
-    """Return the name of every module but the extensions, whose classes are reached through the modules around them."""
+    """Return the names of all modules except extensions, whose classes are reached through the modules around them."""
     found = ["kafkawire"]
     for module in pkgutil.walk_packages(kafkawire.__path__, "kafkawire."):
         if not module.name.endswith(".engines.native"):
@@ -74,7 +74,7 @@ def test_declared_names_exist_once(subtests: pytest.Subtests) -> None:
 
 
 def test_defined_names_are_declared(subtests: pytest.Subtests) -> None:
-    """A module's `__all__` lists its public classes and functions; commands are reachable through their app."""
+    """A module's `__all__` lists its public classes and functions; commands can be reached through their app."""
     for name in public_modules():
         with subtests.test(name=name):
             module = load(name)
@@ -91,7 +91,7 @@ def test_defined_names_are_declared(subtests: pytest.Subtests) -> None:
 
 
 def test_face_declares_what_it_gives() -> None:
-    """Each name in `kafkawire` is public where it is defined, and documented."""
+    """Each name in `kafkawire` is documented, and is public in the module that defines it."""
     for name in kafkawire.__all__:
         value = getattr(kafkawire, name)
         if inspect.isclass(value) or inspect.isfunction(value):
@@ -100,7 +100,7 @@ def test_face_declares_what_it_gives() -> None:
 
 
 def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the annotations that a class's users see: those of its public methods, its fields and its constructor."""
+    """Yield the annotations that a class's users see: those on its public methods, its fields and its constructor."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
     for node in body.body:
@@ -159,14 +159,14 @@ def names_of(annotation: ast.expr) -> Iterator[str]:
 
 
 def is_known(name: str) -> bool:
-    """Return whether users can import a name, ours or Python's."""
+    """Return whether users can import a name, from this package or from Python."""
     homes = (builtins, collections.abc, datetime, pathlib, types, typing)
     ours = (*kafkawire.__all__, *kafkawire.errors.__all__, *kafkawire.testing.__all__)
     return name in ours or any(hasattr(home, name) for home in homes)
 
 
 def test_face_holds_nothing_else() -> None:
-    """A fresh `import kafkawire` shows its declared names; the rest are its modules."""
+    """After a fresh `import kafkawire`, the package has its declared names and its modules, and nothing else."""
     script = (
         "import kafkawire, pkgutil\n"
         "modules = {module.name for module in pkgutil.iter_modules(kafkawire.__path__)}\n"

@@ -1,6 +1,6 @@
-"""A fact stated a second time is found, and lines that only look like a repetition are ignored.
+"""A repeated fact is found, and lines that only look like a repetition are ignored.
 
-Method: one line for each way in which a fact was once stated outside its home.
+Method: check one line for each way in which a fact was once stated outside its home.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.tidy import Tree
 
 ROOT = Path(__file__).parent.parent
 
-#: the file of the line, the line, a name in the finding
+#: the line's file, the line, and a name in the finding
 SECOND_HOMES = [
     ("sdk/routing/metadata.py", "_ZERO = bytes(16)", "ZERO_UUID"),
     ("reference_broker/metadata/topics.py", 'NO_ID = b"\\0" * 16', "ZERO_UUID"),

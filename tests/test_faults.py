@@ -1,6 +1,7 @@
-"""Faults of every kind are found, each leaves a source that parses, and changes that no test could notice are excluded.
+"""Every kind of fault is found, each leaves a source that parses, and changes that no test could notice are excluded.
 
-Method: a line for each edit, in Python and in Cython; then the project's own sources, whose faults must all parse.
+Method: edit one line for each kind of fault, in Python and in Cython, and parse every faulty version of the project's
+own sources.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ HARMLESS = [
     "def f(a):\n    return isinstance(a, b)\n",
 ]
 
-#: a line of a Cython function, and the lines that result from faults
+#: a line in a Cython function, and the lines that result from faults
 CYTHON_EDITS = [
     ("if a < b:", {"if a <= b:", "if not (a < b):"}),
     ("return a - <int64_t>b", {"return a + <int64_t>b", "pass"}),

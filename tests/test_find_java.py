@@ -1,6 +1,6 @@
 """Java is found wherever it is installed, but only if it is new enough.
 
-Method: programs named `java` in temporary folders report versions as real ones do.
+Method: programs named `java` in temporary folders report their versions as real ones do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSIONS = [
 
 @pytest.fixture
 def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the only folder searched for runtimes; neither the path nor the environment has one."""
+    """Return the only folder that is searched for runtimes; neither the path nor the environment has a runtime."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr(module, "DEBIAN_RUNTIMES", tmp_path / "jvm")

@@ -1,7 +1,7 @@
 """The fuzzer finds planted bugs of every kind, shortens their inputs, and finds the same bugs with the same seed.
 
-Method: targets with a bug that damaged bytes can reach; targets that crash, hang or exhaust memory run in a separate
-fuzzer process, where only one case in many is fatal.
+Method: run targets with a bug that damaged bytes can reach. Targets that crash, hang or exhaust memory run in a
+separate fuzzer process, where only one case in many is fatal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 INPUTS = [Case("planted", bytes(30)), Case("planted", bytes(range(100)))]
 
-#: A fuzzer with an extra target, for bugs that no process survives.
+#: A fuzzer with an extra target for bugs that no process survives.
 SCRIPT = """
 import sys, os, signal
 from tools import fuzz

@@ -1,4 +1,4 @@
-"""The construct engine checks some of the fuzzer's cases, the other engines all of them."""
+"""The construct engine checks some of the fuzzer's cases; the other engines check all of them."""
 
 from __future__ import annotations
 

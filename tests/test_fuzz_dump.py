@@ -1,6 +1,6 @@
 """The fuzz targets for dumps of stored records notice faults in the product.
 
-Method: a part of the product is replaced with a faulty one; `tests/test_fuzz_targets.py` runs every target on golden
+Method: replace one part of the product with a faulty one. `tests/test_fuzz_targets.py` runs every target on golden
 inputs.
 """
 

@@ -1,7 +1,7 @@
-"""Damaged record sets reach the intended code, and the targets notice faults in the product.
+"""Damaged record sets reach the code that they are meant to test, and the targets notice faults in the product.
 
-Method: one function of the product is replaced with a wrong one, and the target has to report it; contents and
-checksums from the targets are read back.
+Method: replace one function of the product with a wrong one, which the target must report; read back the payloads and
+checksums that the targets write.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ CASES = 300
 
 
 def lossy_walk(data: bytes, *_: object, engine: str, **__: object) -> list[Batch]:
-    """Find batches on one engine only."""
+    """Find batches with one engine only."""
     return list(walk(data, check_crc=False)) if engine == "python" and len(data) % 2 else []
 
 
 def other_count(data: bytes, *arguments: object, **keywords: object) -> ProducedBatch:
-    """Pass a batch with another number of records."""
+    """Accept a batch, but report a different number of records."""
     batch = check_batch(data, *arguments, **keywords)  # type: ignore[arg-type]  # passed on as they are
     return batch._replace(records_count=batch.records_count + 1)
 
 
 def other_engine(data: bytes, *arguments: object, engine: str, **keywords: object) -> ProducedBatch:
-    """Pass a batch with another size on one engine only."""
+    """Accept a batch, but report a different size with one engine only."""
     batch = check_batch(data, *arguments, engine=engine, **keywords)  # type: ignore[arg-type]  # passed on as they are
     return batch._replace(size_bytes=batch.size_bytes + (engine == "python"))
 
@@ -75,7 +75,7 @@ def records_in(data: bytes) -> list[list[bytes | None]]:
 @pytest.mark.parametrize("compression", Compression)
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_content_is_replaced_inside_a_batch(magic: int, compression: Compression) -> None:
-    """Damage reaches the records: checksum, size and compression match the damaged contents."""
+    """Damage reaches the records: checksum, size and compression match the damaged payload."""
     if magic < 2 and compression in (Compression.NONE, Compression.ZSTD):
         return
     builder = BatchBuilder(compression=compression) if magic == 2 else MessageSetBuilder(magic, compression)

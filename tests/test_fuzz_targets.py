@@ -1,7 +1,7 @@
-"""Every target of the fuzzer runs, reaches the intended code, and notices faults in the product.
+"""Every target of the fuzzer runs, reaches the code that it is meant to test, and notices faults in the product.
 
-Method: a few hundred cases of each target must pass and must not all be refused; then one function of the product is
-replaced with a wrong one, and the target has to report it.
+Method: run a few hundred cases of each target, which must pass without all being refused; then replace one function of
+the product with a wrong one, which the target must report.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every program in the documentation runs, and does what its page says.
 
-Method: the Python blocks of a page, in order, form one program; it runs in a separate process, with a broker and with
-warnings as errors. Blocks that begin with a file name form a test suite, which pytest runs.
-`tests/sdk/spark/test_pages.py` runs the pages about Spark, which need a JVM, and `tests/test_own_api.py` the one about
-a user's own APIs. Mypy and pyright check all of them in `tests/test_type_checkers.py`.
+Method: join the Python blocks of each page, in order, into one program, and run it in a separate process, with a broker
+and with warnings as errors. Blocks that begin with a file name form a test suite, which pytest runs.
+`tests/sdk/spark/test_pages.py` runs the pages about Spark, which need a JVM, and `tests/test_own_api.py` runs the one
+about a user's own APIs. `tests/test_type_checkers.py` checks all of them with mypy and pyright.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.guide import FRAGMENTS, PAGES, ROOT, blocks, files, program, run
 #: Pages that other modules run.
 ELSEWHERE = {"README", "add-an-api-of-your-own", *(page for page in PAGES if page.startswith("spark"))}
 
-#: Pages whose programs are files for pytest.
+#: Pages whose programs are test files for pytest.
 SUITES = {"testing", "add-an-api-to-the-broker"}
 
 
@@ -34,7 +34,7 @@ def test_the_test_suite_passes(tmp_path: Path) -> None:
 
 
 def test_the_topics_of_tests_differ(tmp_path: Path) -> None:
-    """Tests whose ids differ only in characters not allowed in topics get different topics with legal names."""
+    """Tests whose ids differ only in characters illegal in topic names still get different, legally named topics."""
     (tmp_path / "conftest.py").write_text(files("testing")["conftest.py"])
     (tmp_path / "test_topics.py").write_text(
         "import pytest\n"
@@ -43,7 +43,7 @@ def test_the_topics_of_tests_differ(tmp_path: Path) -> None:
         "@pytest.mark.parametrize('case', ['a b', 'a/b', 'a-b', 'a.b', 'a_b', 'ä', 'ö', 'x' * 300 + 'y', 'x' * 300])\n"
         "def test_topic(case, broker, topic):\n"
         "    with Admin(broker.bootstrap) as admin:\n"
-        "        admin.create_topics(topic)\n"  # refused if another test has the topic, or if the name is illegal
+        "        admin.create_topics(topic)\n"  # refused if another test uses the topic, or if the name is illegal
         "    topics.add(topic)\n"
         "def test_all():\n"
         "    assert len(topics) == 9\n"
@@ -52,7 +52,7 @@ def test_the_topics_of_tests_differ(tmp_path: Path) -> None:
 
 
 def test_the_broker_serves_the_api_that_the_page_adds(tmp_path: Path) -> None:
-    """The page's blocks are the handler, its test and a client, in one module that pytest runs."""
+    """The page's blocks (the handler, its test and a client) form one module, which pytest runs."""
     (tmp_path / "conftest.py").write_text("from tests.reference_broker.conftest import bench as bench\n")
     (tmp_path / "test_list_partition_reassignments.py").write_text(program("add-an-api-to-the-broker"))
     shown = run("-m", "pytest", "-q", "-s", "-c", str(ROOT / "pyproject.toml"), str(tmp_path), folder=ROOT)
@@ -60,7 +60,7 @@ def test_the_broker_serves_the_api_that_the_page_adds(tmp_path: Path) -> None:
 
 
 def test_no_other_blocks() -> None:
-    """A different kind of code fence in the guide could be a program that no test runs."""
+    """A code fence of another kind in the guide could be a program that no test runs."""
     for page in (ROOT / "docs" / "guide").glob("*.md"):
         named = blocks(page.stem) if page.stem in PAGES and page == PAGES[page.stem] else []
         assert page.read_text("utf-8").count("```") == 2 * len(named), page

@@ -1,6 +1,6 @@
 """The hostile objects are as hostile as documented, on every Python.
 
-Method: Python itself uses each object.
+Method: let Python itself use each object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A program that uses the client loads only the modules that the client needs to connect; the core needs no extras.
+"""A program that uses the client loads only the modules needed to connect, and the core needs no extras.
 
-Method: `sys.modules` in a fresh interpreter, so that no test depends on the machine's speed. `make bench` measures
-the time. For the core, imports of the extras' packages are made to fail.
+Method: inspect `sys.modules` in a fresh interpreter, which does not depend on the machine's speed; `make bench`
+measures the time. For the core, make imports of the extras' packages fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 print(*sys.modules)
 """
 
-#: Counts the annotations that `typing.NamedTuple` has to compile because the __future__ import made them text.
+#: Counts the annotations that `typing.NamedTuple` has to compile because the __future__ import turned them into text.
 COUNT_COMPILED = """
 import sys, typing
 {statement}
@@ -29,7 +29,7 @@ print(sum(isinstance(each, typing.ForwardRef) for kind in kinds for each in kind
 
 CLIENT = "from kafkawire import Admin, Consumer, Producer"
 
-#: Packages and modules that the client loads when it first needs them, or never.
+#: Packages and modules that the client loads on first use, or never.
 NOT_LOADED = {
     "construct", "yaml", "jsonschema", "typer", "click", "rich", "pydantic", "pyarrow", "pyspark",
     "opentelemetry",
@@ -49,7 +49,7 @@ NOT_LOADED = {
     "kafkawire.sdk.groups.assignors.range", "kafkawire.sdk.groups.assignors.sticky",
 }  # fmt: skip
 
-#: The packages of the extras in pyproject.toml, by import name.
+#: The packages in pyproject.toml's extras, by import name.
 OF_EXTRAS = {
     "aiohttp", "botocore", "click", "gssapi", "jinja2", "kazoo", "numpy", "opentelemetry", "pandas", "puresasl",
     "pyarrow", "pyspark", "rich", "typer", "uvloop", "yaml",
@@ -83,7 +83,7 @@ with Broker() as broker:
 COMPILED_ANNOTATIONS_MAX = 40
 
 
-#: The default engine, and the one for a machine without a compiler. The third engine loads construct.
+#: The default engine, and the one for machines without a compiler. The third engine loads construct.
 ENGINES = ("", "python")
 
 

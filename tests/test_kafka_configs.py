@@ -1,6 +1,7 @@
-"""The tool that imports configurations writes a broker's descriptions, and with `--check` only compares them.
+"""The tool that imports configurations writes what a broker describes; with `--check`, it only compares.
 
-Method: a fake broker with one answer; `tests/kafka/test_described_configs.py` compares the tables with a real one.
+Method: import from a fake broker with one answer; `tests/kafka/test_described_configs.py` compares the tables with a
+real broker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The layers of the architecture hold, and the check would notice if they did not.
+"""The architecture's layers hold, and the check would notice if they did not.
 
-Method: import-linter runs on the package with the contracts of pyproject.toml; then on a copy of the package with
-forbidden imports planted in it.
+Method: run import-linter with the contracts of pyproject.toml on the package, then on a copy with forbidden imports
+planted in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("codegen", "conformance", "reference_broker", "sdk", "src")
 
-#: the module that breaks a rule, its import, a word in the contract that it breaks
+#: the module that breaks a rule, its import, and a word in the contract that it breaks
 VIOLATIONS = [
     ("sdk/protocol/connection.py", "kafkawire.sdk.client", "Each layer"),
     ("sdk/producer/__init__.py", "kafkawire.sdk.consumer", "Each layer"),
@@ -61,7 +61,7 @@ def test_violations_are_noticed(tmp_path: Path) -> None:
         path.write_text(f"{path.read_text('utf-8')}\nimport {imported}\n", "utf-8")
     outcome = lint(tmp_path)
     assert outcome.returncode == 1
-    # Each contract has its own line among the results, and its own section with the imports that break it.
+    # Each contract has a separate line in the results, and a separate section with the imports that break it.
     results, _, sections = outcome.stdout.partition("Broken contracts")
     for module, imported, contract in VIOLATIONS:
         assert any(contract in line and "BROKEN" in line for line in results.splitlines()), (contract, outcome.stdout)

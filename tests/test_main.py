@@ -1,6 +1,6 @@
 """`python -m kafkawire` is the command `kafkawire`.
 
-Method: the module runs in a fresh process.
+Method: run the module in a fresh process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Faults are planted in a copy, and those that the tests miss are listed, with or without an explanation.
+"""Faults are planted in a copy, and those that the tests miss are listed, whether they are explained or not.
 
-Method: a tree with one source and a test that notices most faults in it; then the project's own table.
+Method: plant faults in a tree with one source and a test that notices most of them; then check the project's own table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ tests = ["tests/sdk/test_split.py"]
 engine = "construct"
 """
 
-#: The test below notices a negated condition; the other fault, `a >= b`, gives the same result.
+#: The test below notices a negated condition; with the other fault, `a >= b`, the result is the same.
 SPLIT = '''"""Split."""
 
 
@@ -89,7 +89,7 @@ RESULT = "2 faults, 50.0% killed"
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a tree and make it the current folder."""
+    """Write a tree, and make its root the current folder."""
     write(tmp_path, "tools/mutants.toml", TABLE)
     write(tmp_path, "tools/mutants_survivors.toml", "")
     write(tmp_path, "src/kafkawire/__init__.py", "")
@@ -221,7 +221,7 @@ def test_rooms(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_what_has_changed(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Changed sources in every room count, even in rooms that are otherwise skipped."""
+    """Changed sources are included from every room, even from rooms that are otherwise skipped."""
     for path in ("sdk/more.py", "sdk/split.pyx"):
         write(tree, path, SPLIT)
     author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]

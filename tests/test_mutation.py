@@ -1,6 +1,6 @@
-"""Mutations repeat with the same seed, leave their input unchanged, and do what their names say.
+"""Mutations give the same result for the same seed, leave their input unchanged, and do what their names say.
 
-Method: every mutation runs with many seeds on short and empty inputs; the results are compared with the allowed ones.
+Method: run every mutation with many seeds on short and empty inputs, and compare the results with the allowed ones.
 """
 
 from __future__ import annotations

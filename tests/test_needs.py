@@ -1,6 +1,6 @@
-"""A test with a missing requirement is skipped if the machine may lack it, and fails if the machine should meet it.
+"""A test whose requirement is not met is skipped if the machine is excused, and fails if the machine should meet it.
 
-Method: pytest runs a small module with made-up requirements in a separate process.
+Method: run pytest in a separate process, on a small module with made-up requirements.
 """
 
 from __future__ import annotations

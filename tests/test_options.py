@@ -1,6 +1,6 @@
-"""The texts generated from the declared options name every option, and drift is detected.
+"""The texts generated from the option declarations name every option, and drift is detected.
 
-Method: the generated texts are searched for every option, then written to an empty folder and damaged.
+Method: search the generated texts for every option, then write them to an empty folder and damage them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Spans describe the sent and processed records, and one trace links sending to processing.
+"""Spans describe sent and processed records, and one trace links sending to processing.
 
-Method: a real broker in this process, and OpenTelemetry's own in-memory exporter.
+Method: use a real broker in this process, and OpenTelemetry's own in-memory exporter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Test = Callable[[str, Spans], Coroutine[Any, Any, None]]
 
 
 def run(test: Test) -> Spans:
-    """Run a test with a broker; return the spans."""
+    """Run a test with a broker, and return the exported spans."""
     spans = Spans()
     with Broker(num_partitions=1) as broker:
         asyncio.run(test(broker.bootstrap, spans))
@@ -136,7 +136,7 @@ def test_a_record_without_a_context_and_one_inside_another_span() -> None:
 
 
 def test_records_that_fail() -> None:
-    """A refused record fails immediately, other records when they are settled; `flush` reports only the latter."""
+    """Refused records fail immediately, and others fail when they are settled; `flush` reports only the latter."""
 
     async def test(bootstrap: str, spans: Spans) -> None:
         producer = TracedProducer(Producer(bootstrap), spans.provider)
@@ -157,7 +157,7 @@ def test_records_that_fail() -> None:
 
 
 def test_a_record_that_fails_later() -> None:
-    """Watching deliveries must not hide errors in unawaited deliveries from `flush` and `close`."""
+    """Watching deliveries must not hide the errors of unawaited ones from `flush` and `close`."""
     outcomes: list[Outcome] = []
     limits: list[int | None] = []
 

@@ -1,6 +1,6 @@
-"""A user's own API works end to end: schema, code, codecs on every engine, broker, client.
+"""A user's own API works end to end: schema, generated code, codecs on every engine, broker and client.
 
-Method: the example runs as a reader would run it; its parts run with brokers that serve the API partly or not at all.
+Method: run the example as a reader would; run its parts with brokers that serve the API partly or not at all.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def test_a_refusal_is_an_error_of_the_client() -> None:
 
 @pytest.mark.parametrize("apis", [REGISTRY, None], ids=["both", "Kafka's"])
 def test_what_a_client_may_ask(apis: object) -> None:
-    """Kafka's APIs work with either registry; the user's own API works only with its own."""
+    """Kafka's APIs work with either registry; the user's own API works only with the user's registry."""
 
     async def run() -> None:
         more: dict[str, Any] = {} if apis is None else {"apis": REGISTRY}

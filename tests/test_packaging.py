@@ -1,8 +1,8 @@
-"""The source archive builds a complete wheel, with and without a C compiler, and the wheel runs once installed.
+"""A complete wheel can be built from the source archive, with or without a C compiler, and runs once installed.
 
-Method: the build backend makes an sdist of a copy of the tree, and three wheels of the unpacked sdist: with a compiler
-that fails, with this machine's compiler if it has one, and deliberately without extensions. A new process imports the
-package from each unpacked wheel.
+Method: let the build backend make an sdist from a copy of the tree, and three wheels from the unpacked sdist: with a
+compiler that fails, with this machine's compiler if it has one, and deliberately without extensions. Import the package
+from each unpacked wheel in a new process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 #: Suffixes of files that are read at runtime or by type checkers.
 DATA_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".gz", ".css", ".jinja"}
 
-#: Suffixes of extension sources; a wheel contains only the generated ones, which `codegen check` compares.
+#: Suffixes of extension sources; of these, a wheel contains only the generated ones, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 
 NO_COMPILER = {"CC": "/bin/false"}
@@ -55,7 +55,7 @@ print(kafkawire.__file__, codec("HeartbeatRequest", 0).engine, BatchBuilder.__mo
 
 
 def build(hook: str, folder: Path, into: Path, **environment: str) -> Path:
-    """Run one hook of the build backend and return the resulting archive."""
+    """Run one hook of the build backend, and return the resulting archive."""
     outcome = subprocess.run(
         [sys.executable, "-c", BUILD.format(hook=hook), str(into)],
         cwd=folder,
@@ -71,7 +71,7 @@ def build(hook: str, folder: Path, into: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the tree like a fresh clone."""
+    """Return a copy of the tree that is like a fresh clone."""
     folder = tmp_path_factory.mktemp("packaging") / "tree"
     unwanted = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "*.c")
     shutil.copytree(ROOT, folder, symlinks=True, ignore=unwanted)
@@ -90,25 +90,25 @@ def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def native_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel from the source archive on this machine."""
+    """Return the wheel built from the source archive on this machine."""
     return build_wheel(sdist, tmp_path_factory.mktemp("native"), CFLAGS="-O0")
 
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel from the source archive with a failing compiler."""
+    """Return the wheel built from the source archive with a failing compiler."""
     return build_wheel(sdist, tmp_path_factory.mktemp("python"), **NO_COMPILER)
 
 
 def build_wheel(sdist: Path, folder: Path, **environment: str) -> Path:
-    """Build a wheel in a copy of the source archive, so that no files are left over from another build."""
+    """Build a wheel in a fresh copy of the source archive, without files left over from other builds."""
     shutil.copytree(sdist, folder / "source")
     (folder / "wheel").mkdir()
     return build("build_wheel", folder / "source", folder / "wheel", **environment)
 
 
 def unpack(wheel: Path) -> Path:
-    """Return the folder with the installed files of a wheel."""
+    """Return the folder with a wheel's installed files."""
     folder = wheel.parent.parent / "installed"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -121,7 +121,7 @@ def engines(installed: Path) -> list[str]:
 
 
 def run(installed: Path, code: str) -> str:
-    """Return the output of a program that finds the package in a folder."""
+    """Return the output of a program that imports the package from a folder."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     environment.pop("KAFKAWIRE_ENGINE", None)
     command = [sys.executable, "-c", code, str(installed)]
@@ -131,7 +131,7 @@ def run(installed: Path, code: str) -> str:
 
 
 def files(folder: Path, suffixes: set[str]) -> set[Path]:
-    """Return the files below `folder` that have one of `suffixes`."""
+    """Return the files below `folder` that have one of these suffixes."""
     return {path.relative_to(folder) for path in folder.rglob("*") if path.suffix in suffixes}
 
 
@@ -144,7 +144,7 @@ def test_sdist_has_the_sources_of_the_extensions(tree: Path, sdist: Path) -> Non
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_wheel_is_whole(tree: Path, wheel: Path, package: str) -> None:
-    """The wheel has every file of the tree that is needed later, and no others."""
+    """The wheel contains every file of the tree that is needed after installation, and no others."""
     expected = {path for path in files(tree / package, DATA_SUFFIXES) if "vector_generator" not in path.parts}
     assert expected
     assert files(unpack(wheel) / "kafkawire" / package, DATA_SUFFIXES) == expected

@@ -1,4 +1,4 @@
-"""A port is reserved for one process, and a failed wait for a server shows the reason."""
+"""A port is reserved for one process, and a failed wait for a server shows why it failed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A child's CPU time, even after it has exited, and its peak memory can be read from outside."""
+"""A child process's peak memory and CPU time can be read from outside, the CPU time even after the child has exited."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 """The public protocol module provides codecs, messages and their JSON form.
 
-Method: one message makes a round trip through each of them.
+Method: send one message on a round trip through each of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Each supported Python on the machine is found once, by running it; shims and old releases are skipped.
+"""Each supported Python on the machine is run, and is found once; shims and old releases are skipped.
 
-Method: programs that stand in for interpreters, on the path and in a pyenv folder.
+Method: place programs that stand in for interpreters on the path and in a pyenv folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def add_python(path: Path, version: str, status: int = 0) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that contains `bin`, the path, and `pyenv`, the pyenv folder."""
+    """Return a folder that contains `bin`, which is on the path, and `pyenv`, the pyenv folder."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     monkeypatch.setattr(pythons, "_this_version", lambda: "3.99")

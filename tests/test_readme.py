@@ -1,8 +1,8 @@
 """The code in the README and in the docstrings of the public modules runs, and the README's numbers were measured.
 
-Method: the README's Python block runs unchanged in a separate process, and its output is compared with its
-comments; the examples in docstrings, which assert their results, run with their module's names. Each number in the
-speed table is compared with the lowest ratio of a goal in docs/benchmarks.md.
+Method: run the README's Python block unchanged in a separate process, and compare its output with its comments; run the
+examples in docstrings, which assert their results, with their module's names. Compare each number in the speed table
+with the lowest ratio of a goal in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def measured() -> str:
-    """Return the part of the benchmarks page where `make bench` writes about the goals."""
+    """Return the part of the benchmarks page in which `make bench` reports on the goals."""
     _, _, text = BENCHMARKS.read_text("utf-8").partition("<!-- measured: goals -->")
     return text.partition("<!-- end of goals -->")[0]
 

@@ -1,4 +1,4 @@
-"""The command that runs a cluster in virtual time reports seeds that pass, and one that fails."""
+"""The command that runs a cluster in virtual time reports passing seeds and a failing one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Slips of every kind are found, each leaves a source that parses, and edits without effect are excluded.
+"""Every kind of slip is found, each slip leaves a source that parses, and edits without effect are excluded.
 
-Method: a function body for each slip, and for each reason not to make one; then sources of the project.
+Method: try a function body for each slip and for each reason not to make one, then sources of the project.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tools.slips import find_slips
 
 ROOT = Path(__file__).parent.parent
 
-#: a kind, a method's body, and the changed line after each slip of that kind
+#: a kind of slip, a method's body, and the changed line after each slip of that kind
 SLIPS = [
     ("state", "self.x = None", {"pass"}),
     ("state", "self.x[a] = None", {"pass"}),
@@ -67,7 +67,7 @@ SLIPS = [
     ("order", "self.f(); self.f()", set()),
 ]  # fmt: skip
 
-#: the call that registers a callback on a future, the note before it, and whether the note may also come later
+#: the call that registers a callback on a future, the assignment before it, and whether that may also come later
 CALLED_BACK = [
     ("t = g.create_task(a); self.x.add(t); t.add_done_callback(self.x.discard)", True),
     ("t = g.create_task(a); self.x[t] = n; t.add_done_callback(self.f)", True),

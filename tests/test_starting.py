@@ -1,7 +1,7 @@
-"""A client can be started once, may fail to start, and leaves nothing behind wherever startup is cancelled.
+"""A client can be started once, may fail to start, and leaves nothing behind when startup is cancelled at any point.
 
-Method: all three clients with a scripted in-memory broker, on both kinds of event loop; startup is cancelled after
-each number of loop iterations, up to its end.
+Method: start all three clients with a scripted in-memory broker, on both kinds of event loop, and cancel startup after
+each possible number of loop iterations.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kafkawire.sdk.errors import Closed, ConnectFailed, LocalProtocolError
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: Each client with its arguments other than the servers.
+#: Each client, with its arguments other than the servers.
 CLIENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "Admin": ((), {}),
     "Producer": ((), {}),
     "Consumer": (("t",), {"group_id": "g", "auto_offset_reset": "earliest"}),
 }
 
-#: More loop iterations than any start takes.
+#: More loop iterations than any startup takes.
 MAX_TURNS = 500
 
 

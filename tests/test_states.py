@@ -1,7 +1,7 @@
-"""The page of state machines draws every table, edge by edge, and every table can be drawn.
+"""The page on state machines draws every table, edge by edge, and every table can be drawn.
 
-Method: the sources are searched for tables; Mermaid does not render the diagrams, but they are checked for characters
-that would end a label.
+Method: search the sources for tables, and check the diagrams for characters that would end a label; Mermaid does not
+render them here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The blocking clients have the same methods, arguments, types and documentation as the asyncio clients.
 
-Method: each pair of classes is compared by signature; `PAIRS`, `NAMES` and `TYPES` define the correspondence. For a
-missing method, the failure shows the text to add.
+Method: compare the signatures of each pair of classes; `PAIRS`, `NAMES` and `TYPES` define the correspondence. If a
+method is missing, the failure shows the text to add.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAIRS: dict[type, type] = {
 #: The blocking class's names for the asyncio class's methods.
 NAMES = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 
-#: The blocking class's annotations for those in the asyncio class; the first matching pattern applies.
+#: Patterns for the asyncio class's annotations, and what the blocking class has instead; the first match applies.
 TYPES = {
     r"\bAsyncGenerator\[(.*), None\]$": r"Generator[\1, None, None]",
     r"\bAsyncIterator\b": "Iterator",
@@ -46,7 +46,7 @@ OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "tran
 
 
 def members(kind: type) -> dict[str, Any]:
-    """Return a class's members by name: its public methods and properties, and those behind `with` and `for`."""
+    """Return a class's members, keyed by name: its public methods and properties, and those behind `with` and `for`."""
     return {
         name: inspect.getattr_static(kind, name)
         for name in dir(kind)
@@ -109,14 +109,14 @@ def test_signatures(asynchronous: type, blocking: type) -> None:
 
 
 def first_sentence(documentation: str) -> str:
-    """Return the first sentence of a docstring, without its full stop, in a blocking class's words."""
+    """Return the first sentence of a docstring, without its full stop, in a blocking class's terms."""
     paragraph = documentation.partition("\n\n")[0].replace("\n", " ")
     return re.split(r"\.(?:\s|$)", paragraph)[0].replace("`async with`", "`with`")
 
 
 @pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)
 def test_documentation(asynchronous: type, blocking: type) -> None:
-    """The first sentences agree; the blocking class's may stop at the end of a clause and refer to the other class."""
+    """The first sentences agree; the blocking class's may end after a clause and refer to the other class."""
     assert inspect.getdoc(blocking)
     for name, member in members(asynchronous).items():
         if name in NAMES or name == "__init__":

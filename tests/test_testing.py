@@ -1,6 +1,6 @@
-"""The broker of `kafkawire.testing` starts, survives being stopped and killed, and cleans up after itself.
+"""The broker from `kafkawire.testing` starts, can restart after being stopped or killed, and cleans up after itself.
 
-Method: one test per promise, on real files and a free port.
+Method: test each promise separately, on real files and a free port.
 """
 
 import os

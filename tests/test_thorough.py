@@ -1,6 +1,6 @@
-"""A run without the thorough tests prints how many were left out, whether or not xdist workers run the rest.
+"""A run without the thorough tests prints how many it left out, whether or not xdist workers run the rest.
 
-Method: pytest runs a small module with the plugin in this process, and in one case in an xdist worker.
+Method: run pytest on a small module with the plugin, in this process and in one case in an xdist worker.
 """
 
 from __future__ import annotations

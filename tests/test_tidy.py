@@ -1,6 +1,6 @@
 """The check for each house rule finds a violation, and reports nothing in a tidy tree.
 
-Method: a small tree that breaks no rule; each case overwrites one file so that it breaks exactly one rule.
+Method: write a small tree that breaks no rule; in each case, overwrite one file so that it breaks exactly one rule.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tools.tidy import LINKS, RULES, check
 CLEAN = '"""Split a stream."""\n\n__all__ = ["split"]\n\n\ndef split(data: bytes) -> list[bytes]:\n    return [data]\n'
 CLEAN_TEST = '"""A stream is split."""\n'
 
-# Words that would be findings in this file, too.
+# Words that would be findings in this file too.
 NOQA, IGNORE, SKIP = "no" + "qa", "ig" + "nore", "sk" + "ip"
 
 LONG_FUNCTION = CLEAN + "\n\ndef long() -> None:\n" + "    split(b'')\n" * tidy.FUNCTION_LINES_MAX
 
-#: rule, file, its content, the text of the finding
+#: the rule, the file, its content, and the text of the finding
 CASES = [
     ("line-length", "sdk/_native.pyx", '"""Split."""\n' + "x" * 121, "121 characters"),
     ("file-length", "tests/sdk/test_frames.py", CLEAN_TEST + "\n" * tidy.FILE_LINES_MAX, "801 lines"),

@@ -1,6 +1,6 @@
-"""A copy of the tree has the files that git tracks or would add, but no build output and no deleted files.
+"""A copy of the tree contains the files that git tracks or would add, but no build output and no deleted files.
 
-Method: a small git repository, copied twice into one folder.
+Method: copy a small git repository into one folder twice.
 """
 
 from __future__ import annotations

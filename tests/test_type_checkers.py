@@ -1,7 +1,7 @@
 """mypy and pyright accept every program in the documentation, and infer the types in users' code.
 
-Method: each checker runs once on everything: the programs of the pages, the examples, and the programs of the modules
-that mark the errors to report, line by line. The programs are only type-checked here; `tests/test_guide.py` runs them.
+Method: run each checker once on everything: the programs of the pages, the examples, and the programs of the modules
+that mark, line by line, the errors to report. The programs are only type-checked here; `tests/test_guide.py` runs them.
 """
 
 from __future__ import annotations

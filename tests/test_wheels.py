@@ -1,6 +1,6 @@
-"""An archive with an unwanted file, or without a source or its extension, is refused; the error names the file.
+"""An archive that has an unwanted file, or lacks a source or its extension, is refused; the error names the file.
 
-Method: archives that contain only a few names. `make wheels` builds real ones.
+Method: check archives that contain only a few names. `make wheels` builds real ones.
 """
 
 from __future__ import annotations

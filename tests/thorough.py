@@ -1,7 +1,7 @@
-"""Mark the tests that `make test` leaves to `make test-all` as `thorough`, and count those left out of a run.
+"""Mark as `thorough` the tests that `make test` leaves to `make test-all`, and count those left out of a run.
 
-A pytest plugin, loaded by tests/conftest.py. A test is thorough if it tries every case where another test tries a
-sample, or if it is slow for what it is worth. Plain pytest runs all tests; `-m "not thorough"` leaves these out.
+A pytest plugin, loaded by tests/conftest.py. A test is thorough if it tries every case and another test tries a sample,
+or if it is slow for what it is worth. Plain pytest runs all tests; `-m "not thorough"` leaves these out.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ __all__ = ["IS_SAMPLE", "sampled"]
 
 MARKER = "thorough"
 
-#: Whether this run uses few random examples, like `make test`; see tests/conftest.py.
+#: Whether this run uses only a few random examples, as `make test` does; see tests/conftest.py.
 IS_SAMPLE = os.environ.get("KAFKAWIRE_TEST_EXAMPLES") == "few"
 
-#: The key for an xdist worker's count.
+#: The key under which an xdist worker sends its count.
 _COUNT = "thorough_tests_left"
 
 
 def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
-    """Return cases for `parametrize`: `make test` runs the first of every `one_in`; the others are thorough.
+    """Return cases for `parametrize`: the first of every `one_in` runs in `make test`; the others are thorough.
 
     Args:
         cases: each case is a value, or a tuple of values for several names.
@@ -47,13 +47,13 @@ class _Counter:
         self.count += sum(item.get_closest_marker(MARKER) is not None for item in items)
 
     def pytest_sessionfinish(self) -> None:
-        """Send the count of an xdist worker to the main process."""
+        """Send an xdist worker's count to the main process."""
         if (output := getattr(self._config, "workeroutput", None)) is not None:
             output[_COUNT] = self.count
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Receive a worker's count; each worker has collected the same tests."""
+        """Receive a worker's count; every worker has collected the same tests."""
         self.count = max(self.count, getattr(node, "workeroutput", {}).get(_COUNT, 0))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

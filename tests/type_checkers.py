@@ -1,4 +1,4 @@
-"""Check with mypy and pyright that exactly those lines of a program that end with `# refused` are errors."""
+"""Check with mypy and pyright that exactly those lines of a program that end with `# refused` have errors."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["check_with_mypy", "check_with_pyright"]
 
 ROOT = Path(__file__).parents[1]
 
-#: This module creates its functions at import time, so pyright, which runs no code, does not find them.
+#: This module creates its functions when it is imported, so pyright, which runs no code, does not find them.
 _MADE_AT_IMPORT = 'of module "pyarrow.compute"'
 
-#: A type checker's messages, by file name and line number.
+#: A type checker's messages, keyed by file name and line number.
 Errors = dict[tuple[str, int], str]
 
 
 def check_with_mypy(programs: Mapping[str, str], folder: Path) -> None:
     """Assert that mypy refuses the lines that end with `# refused`, and no others.
 
-    One run checks all programs, since most of the time goes into their imports.
+    One run checks all programs, because checking their imports takes most of the time.
 
     Args:
-        programs: the programs' sources, by file name.
+        programs: the programs' sources, keyed by file name.
         folder: the folder for the files.
     """
     pytest.importorskip("mypy", reason="mypy is not installed")

@@ -1,4 +1,4 @@
-"""Read the conformance suite's golden vectors, for tests of one codec or one rule."""
+"""Read the conformance suite's golden vectors, for tests of a single codec or rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent.parent / "conformance" / "vectors"
 
 
 def read_vectors(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the vectors of one file, in file order.
+    """Yield the vectors in one file, in order.
 
     Args:
         name: the name of the file without `.jsonl.gz`.

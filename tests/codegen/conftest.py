@@ -1,4 +1,4 @@
-"""Fixtures that the tests of code generation share: schemas written by the test, and the schemas of the project."""
+"""Fixtures shared by the tests of code generation: schemas written by a test, and the project's schemas."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def read(write: Write) -> Read:
 
 @pytest.fixture(scope="session")
 def schemas() -> dict[Path, SchemaFile]:
-    """Return the schema files of the project, by path."""
+    """Return the project's schema files, keyed by path."""
     return load_folder(SCHEMAS)

@@ -1,4 +1,4 @@
-"""Jars, made by tests, that contain message definitions."""
+"""Jars with message definitions, written by tests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PONG: dict[str, Any] = {
 
 
 def write_jar(path: Path, *definitions: dict[str, Any], folder: str = "common/message/") -> Path:
-    """Write a jar with message definitions, each preceded by a comment as in Kafka."""
+    """Write a jar with message definitions, each preceded by a comment as in Kafka's jars."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
         for definition in definitions:

@@ -1,4 +1,4 @@
-"""Random schema files without contradictions, for hypothesis."""
+"""Hypothesis strategies for random schema files without contradictions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["schema_files"]
 
 LAST = 4
 
-#: Field names, including words that YAML reads as something else unless quoted.
+#: Field names, including words that YAML reads as other types unless quoted.
 names = st.one_of(
     st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,4}){0,2}", fullmatch=True),
     st.sampled_from(["no", "yes", "on", "off", "null", "true", "false", "y", "n", "e1", "x0", "inf", "nan"]),
 ).filter(lambda name: not field_problem(name))
-#: Any text that people might write: quotes, colons, braces, several alphabets, words that YAML would misread.
+#: Text that people might write, with quotes, colons, braces, several alphabets and words that YAML would misread.
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), max_size=40).map(
     str.strip
 )
@@ -74,9 +74,9 @@ def fields(
     Args:
         draw: hypothesis's function.
         written: the versions of the enclosing structure, as written in the schema.
-        present: those of `written` that exist.
-        flexible: those of `present` that are flexible.
-        depth: how many structures may be nested inside.
+        present: the versions in `written` that exist.
+        flexible: the versions in `present` that are flexible.
+        depth: the number of structures that may be nested inside.
         in_array: whether the fields are those of an array's elements.
     """
     found = []
@@ -143,7 +143,7 @@ def defaults(kind: str, array: bool, nullable: bool) -> st.SearchStrategy[Defaul
 
 @st.composite
 def removals(draw: st.DrawFn, versions: Versions) -> tuple[Removal, ...]:
-    """Draw the releases that removed the versions before the current ones."""
+    """Draw releases that removed the versions before the current ones."""
     before = versions.first if versions else draw(st.integers(0, LAST))
     cuts = sorted(draw(st.sets(st.integers(0, before - 1), max_size=2))) if before else []
     runs = [Versions(first, last - 1) for first, last in pairwise([*cuts, before])]

@@ -1,6 +1,6 @@
-"""The text of a change is one line.
+"""A change is described in one line of text.
 
-Method: a change with all attributes, and a change with only a subject.
+Method: print a change with all attributes, and one with only a subject.
 """
 
 from __future__ import annotations

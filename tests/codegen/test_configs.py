@@ -1,6 +1,7 @@
-"""The tables of configurations are read exactly and written back unchanged, and mistakes are reported.
+"""Configuration tables are read exactly and written back unchanged, and mistakes are reported.
 
-Method: a small table with every key; one mistake each; Kafka's tables. `tests/kafka/` compares them with Kafka.
+Method: read a small table with every key, variants with one mistake each, and Kafka's tables, which `tests/kafka/`
+compares with Kafka.
 """
 
 from __future__ import annotations

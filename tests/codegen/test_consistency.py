@@ -1,8 +1,7 @@
-"""A message that contradicts itself is refused, and the error says where.
+"""A message that contradicts itself is refused, and the error gives the location.
 
-Method: a sound message is changed in one place; the error for each change gives its file, line, message and field. The
-schemas of the project, which have all of Kafka's oddities, pass. The deepest allowed nesting passes through all
-engines.
+Method: change a sound message in one place, and check that the error gives the file, line, message and field. The
+project's schemas, which have all of Kafka's oddities, pass. All engines handle the deepest allowed nesting.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ fields:
 
 
 def nested(fields: list[str]) -> str:
-    """Return a message with shared structures; each item of `fields` defines one, which may use earlier ones."""
+    """Return a message with shared structures; each item of `fields` defines one, and may use those before it."""
     structs = "\n".join(f"  - name: S{n}\n    fields: [{inner}]" for n, inner in enumerate(fields))
     return NESTED.format(structs=structs, first=f"S{len(fields) - 1}")
 
@@ -185,7 +184,7 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
         with pytest.raises(SchemaError) as caught:
             load_file(write(text(depth)))
         reasons = [problem.reason.partition(": field a: ")[2] for problem in caught.value.problems]
-        # If listed from the outside in, the first structure that is too deep is checked last.
+        # If the structures are listed from the outside in, the first one that is too deep is checked last.
         count = 1 if reverse else depth - STRUCTURE_DEPTH_MAX
         assert reasons == [f"structures nested more than {STRUCTURE_DEPTH_MAX} deep"] * count
 

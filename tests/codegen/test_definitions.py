@@ -1,7 +1,7 @@
-"""The definitions in a Kafka jar are read: facts with their oddities but no descriptions; unreadable ones are reported.
+"""The facts in a Kafka jar's definitions are read, oddities included, descriptions not; unreadable ones are reported.
 
-Method: jars made here, with one definition of every feature. `test_importer.py` reads a whole release if one is
-available.
+Method: read jars written by the test, with one definition for every feature. `test_importer.py` reads a whole release
+if one is available.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def test_content_that_is_no_definition(tmp_path: Path, content: bytes, reason: s
 @pytest.mark.parametrize("start", [b"", b'{"name": '])
 @pytest.mark.parametrize("bracket", [b"{", b"["])
 def test_content_that_is_nested_without_end(tmp_path: Path, start: bytes, bracket: bytes) -> None:
-    """Nesting is refused whether libyaml, which has a limit in later versions, or the reader above it fails first."""
+    """Endless nesting is refused by libyaml, which has a limit in later versions, or by the reader on top of it."""
     with zipfile.ZipFile(tmp_path / "kafka-a.jar", "w") as archive:
         archive.writestr("common/message/A.json", start + bracket * 100_000)
     with pytest.raises(SchemaError, match=r"kafka-a\.jar!common/message/A\.json:1: "):

@@ -1,7 +1,7 @@
-"""Writing and reading are inverses of each other.
+"""Writing and reading schemas are inverses of each other.
 
-Method: every schema of the project is read, written and compared with its file; random files are written, read and
-compared.
+Method: read and write every schema of the project, and compare the text with the file; write and read random files, and
+compare the contents.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_items_of_tables_stand_on_one_line_if_it_is_not_too_long(length: int) ->
 
 #: Field or structure names in a schema that YAML 1.1 or 1.2 would not read as text.
 WORDS = ["no", "yes", "on", "off", "null", "true", "false", "y", "n"]
-#: Texts that, without quotes, would be read as a number, a date, a mark or nothing.
+#: Texts that would be read as a number, a date, a mark or nothing if they had no quotes.
 TEXTS = [
     *WORDS, "NO", "Null", "~", "1e3", "1.5", "0x1", "0o7", "017", "1_000", "1:30", "2024-01-01", ".inf", ".nan", "<<",
     "=", "", " a", "a ", "- a", "? a", "a: b", "a #b", "#", "[a]", "{a}", "*a", "&a", "!a", "%a", "@a", "`a", "|", ">",

@@ -1,6 +1,6 @@
-"""Each way in which a message can change gets the right verdict for its bytes.
+"""Every kind of change to a message gets the right verdict on its bytes.
 
-Method: one message is changed in one place; the table gives the expected change, its versions and the verdict.
+Method: change one message in one place; the table gives the expected change, its versions and the verdict.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ def test_messages_come_and_go(write: Write) -> None:
     ],
 )
 def test_headers(write: Write, flexible: str, keys: str, expected: list[str]) -> None:
-    """Headers are compared by their version in each version of the message, wherever the schema states it."""
+    """The header version that applies to each version of the message is compared, wherever the schema states it."""
     text = OLD.replace("flexible: 2+", f"flexible: {flexible}")
     if flexible == "none":
         text = text.replace(", tag: 0", "")

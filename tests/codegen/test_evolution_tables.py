@@ -1,6 +1,6 @@
-"""Each way in which a table or a record format can change gets the right verdict for its bytes.
+"""Every kind of change to a table or record format gets the right verdict on its bytes.
 
-Method: a folder of schemas is changed in one place; the table gives the change that `compare` must find.
+Method: change a folder of schemas in one place; the table gives the change that `compare` must find.
 """
 
 from __future__ import annotations

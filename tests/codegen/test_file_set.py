@@ -1,7 +1,6 @@
-"""The files of a folder change together: after a failure at any step, everything is as before.
+"""The files in a folder change together: after a failure at any step, everything is as it was before.
 
-Method: a folder in which one file changes, one is added (in a new folder) and one is removed; each operation on the
-disk fails in turn.
+Method: in a folder, change one file, add one (in a new folder) and remove one, while each disk operation fails in turn.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def test_all_together(folder: Path) -> None:
 
 @contextmanager
 def failing(step: int) -> Iterator[list[str]]:
-    """Make one disk operation fail, counted from 0; undoing the change succeeds. Yields the attempted operations."""
+    """Make one disk operation, counted from 0, fail; undoing the change succeeds. Yield the attempted operations."""
     tried: list[str] = []
 
     def fail(name: str) -> Any:
@@ -68,7 +67,7 @@ def failing(step: int) -> Iterator[list[str]]:
         yield tried
 
 
-#: Two folders, two texts, two files moved away, two moved into place.
+#: The number of steps: two folders, two texts, two files moved away, and two moved into place.
 STEPS = 8
 
 

@@ -1,6 +1,6 @@
-"""Files of a folder that contradict each other are refused, and each contradiction is located.
+"""Files in one folder that contradict each other are refused, and each contradiction is located.
 
-Method: small folders with one contradiction each, read as `load_folder` reads them.
+Method: read small folders with one contradiction each, as `load_folder` reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The same schemas give the same bytes, trees on disk are compared in full, and a tree contains the generated code.
+"""The same schemas give the same bytes, a tree contains the generated code, and trees on disk are compared in full.
 
-Method: trees of small schemas; the project's own schemas generated in two processes with different hash seeds; every
-way in which a folder can differ from its schemas.
+Method: generate trees from small schemas; generate code from the project's own schemas in two processes with different
+hash seeds; and try every way in which a folder can differ from its schemas.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GONE = "message: Gone\nkind: data\nversions: none\nfields: []\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with the schemas of a message and of a removed message, and nothing else."""
+    """Return a folder that contains only the schemas of a message and of a removed message."""
     path = tmp_path / "schemas"
     (path / "messages").mkdir(parents=True)
     (path / "other" / "deep").mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""Two states of a message become one definition with the bytes of both, or an error says why that is impossible.
+"""Two states of a message become one definition that gives the bytes of both, or an error says why that is impossible.
 
-Method: pairs of small schemas; the ranges of the joined fields, and the layout of every version compared with the state
-that has it.
+Method: join pairs of small schemas, check the version ranges of the joined fields, and compare the layout of every
+version with the state that has that version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.codegen.conftest import Read, Write
 
 Join = Callable[[str, str], MessageSpec]
 
-#: A message with versions 0 to 3; the newer state has 2 and 3.
+#: A message with versions 0 to 3, of which the newer state has 2 and 3.
 HEAD = "message: Lamp\nkind: data\n"
 
 
@@ -32,7 +32,7 @@ def removed_in(_name: str, _version: int) -> str:
 
 @pytest.fixture
 def join(read: Read) -> Join:
-    """Return a function that joins two states, given by the text after the name."""
+    """Return a function that joins two states; each is given by the text that follows the message's name."""
 
     def join(old: str, new: str) -> MessageSpec:
         older, newer = read(HEAD + old), read(HEAD + new)
@@ -109,8 +109,8 @@ def test_what_became_flexible_and_tagged(join: Join) -> None:
     ("old", "new", "ignorable"),
     [
         ("versions: 1+, ignorable: true", "ignorable: false", True),  # only version 0 can omit the field
-        ("ignorable: true", "ignorable: false", False),  # no version can
-        ("versions: 1+, ignorable: true", "versions: 3+, ignorable: false", False),  # the current version 2 can as well
+        ("ignorable: true", "ignorable: false", False),  # no version can omit the field
+        ("versions: 1+, ignorable: true", "versions: 3+, ignorable: false", False),  # so can version 2
     ],
 )
 def test_ignorable_follows_who_needs_it(join: Join, old: str, new: str, ignorable: bool) -> None:

@@ -1,6 +1,7 @@
 """Any file content results in schemas or a `SchemaError`, in time proportional to its size.
 
-Method: files made to exhaust a parser, each in two sizes; random text; the project's schemas with random damage.
+Method: read files made to exhaust a parser, each in two sizes, random text, and the project's schemas with random
+damage.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.thorough import IS_SAMPLE
 
 HEAD = "message: Sample\nkind: data\nversions: 0\nflexible: 0+\n"
 
-#: Text of about a given size, by attack.
+#: For each attack, a function that returns text of about a given size.
 BOMBS: dict[str, Callable[[int], str]] = {
     "aliases": lambda size: "a0: &a0 x\n"
     + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, size // 30)),

@@ -1,6 +1,6 @@
-"""Facts about configurations come from a release, our own texts are kept, and unknown configurations are reported.
+"""Facts about configurations are imported from a release, our own texts stay, and unknown configurations are reported.
 
-Method: answers and pages of a small release, in the form of Kafka's output.
+Method: import a small release's answers and pages, in the form of Kafka's output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Numbers come from a release's tables, texts are kept, and entries that a table lacks are reported.
+"""Numbers are imported from a release's tables, texts are kept, and entries missing from a table are reported.
 
-Method: small tables and schemas; Kafka's own tables, which change nothing.
+Method: import small tables into small schemas, then Kafka's own tables, which change nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tables(folder: Path, codes: Any = CODES, numbers: Any = NUMBERS) -> Path:
 
 
 def imported(tables: Path, schemas: Path) -> tuple[Path, ...]:
-    """Write the tables into the schemas and return the files that changed."""
+    """Write the tables into the schemas, and return the files that changed."""
     texts = table_texts(tables, schemas)
     found = {path: schemas / path for path in texts}
     changed = tuple(path for path, file in found.items() if not file.exists() or file.read_text() != texts[path])

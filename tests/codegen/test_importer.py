@@ -1,7 +1,7 @@
-"""An import brings the facts of a release into a folder and keeps the existing texts.
+"""An import copies a release's facts into a folder and keeps the existing texts.
 
-Method: the test imports a made-up release into an empty folder, imports it again, and then imports a later state of it;
-if the jars of Kafka 4.3.0 are available, importing them into a copy of the project's schemas changes nothing.
+Method: import a made-up release into an empty folder, then import it again, then a later state of it. If the jars of
+Kafka 4.3.0 are available, import them into a copy of the project's schemas, which must not change.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def described(tmp_path: Path, release: str) -> Path:
 
 
 def ping(first: int, last: int) -> list[dict[str, Any]]:
-    """Return the definitions of a release that has the given versions."""
+    """Return the definitions from a release that has the given versions."""
     changes = {"validVersions": f"{first}-{last}", "deprecatedVersions": "none"}
     return [{**definition, **changes} for definition in (PING, PONG)]
 
@@ -219,13 +219,13 @@ def test_a_message_that_a_release_dropped_stays_known(tmp_path: Path) -> None:
     files = {path.name: file for path, file in load_folder(tmp_path / "schemas").items()}
     request = files["ping.yaml"].messages[0]
     assert (str(request.versions), str(request.known), request.removed_in(3)) == ("none", "0-3", "4.1")
-    # The next import does not expect the message, and the one that took over its key does not conflict with it.
+    # The next import does not expect the message, and the message that took over its key does not conflict with it.
     assert imported(tmp_path, *renamed, release="4.2").kept == ()
 
 
 @pytest.mark.parametrize("release", [None, "4.1"])
 def test_what_was_not_removed_by_a_later_release_is_not_kept(tmp_path: Path, release: str | None) -> None:
-    """No history is kept for releases without a number, or for a release older than the folder's."""
+    """No history is kept for a release without a number, or for one older than the folder's."""
     imported(tmp_path, *ping(0, 3), *ping_named("Peng", 901))
     described(tmp_path, "4.2.0")
     result = imported(tmp_path, *ping(1, 3), remove=True, release=release)

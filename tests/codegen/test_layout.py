@@ -1,7 +1,7 @@
-"""A message narrowed to a version has that version's fields, in wire order and with their encoding.
+"""A message narrowed to one version has that version's fields, in wire order and with their encodings.
 
-Method: one message with a field of every kind, in all its versions; all messages of the project, compared with the
-codecs' layouts for the generated classes.
+Method: narrow one message with every kind of field to each of its versions; compare the layouts of all the project's
+messages with the codecs' layouts for the generated classes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A folder of schemas becomes specs, and invalid content is refused, naming the file, line and field.
+"""A folder of schemas becomes specs; invalid content is refused with an error that names the file, line and field.
 
-Method: each kind of file once, with all its keys; folders whose files contradict each other; defaults at the limits of
-their type. `test_schema_json.py` tests spelling mistakes, `test_consistency.py` contradictions.
+Method: read each kind of file once, with all its keys, folders whose files contradict each other, and defaults at the
+limits of their types. `test_schema_json.py` tests spelling mistakes, and `test_consistency.py` contradictions.
 """
 
 from __future__ import annotations
@@ -399,7 +399,7 @@ def test_the_type_of_a_metadata_record_has_no_sign(write: Write) -> None:
 
 
 def test_a_default_fits_into_a_string(read: Read, write: Write) -> None:
-    """The limit counts bytes: two for each of these characters."""
+    """The limit is in bytes, and each of these characters takes two."""
     field = "{{name: a, type: string, default: {}}}"
     assert read(FIELD.format(field.format("é" * 16383))).fields[0].default == "é" * 16383
     with pytest.raises(SchemaError, match=r"default 'é{59}…: 32768 bytes, and a string has at most 32767$"):

@@ -1,6 +1,6 @@
-"""YAML is read as values with their lines, and errors in a document state the file and line.
+"""YAML is read as values with their line numbers, and errors in a document state the file and line.
 
-Method: small documents; each accessor with right and wrong values; broken files of several kinds.
+Method: read small documents, call each accessor on right and wrong values, and read several kinds of broken files.
 """
 
 from __future__ import annotations

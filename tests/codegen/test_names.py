@@ -1,7 +1,7 @@
-"""Only names that are valid in generated code are accepted.
+"""Names are accepted only if they are valid in generated code.
 
-Method: a table of names; the imports of generated modules and the attributes of message classes, against the reserved
-names.
+Method: check a table of names, and compare the imports of generated modules and the attributes of message classes with
+the reserved names.
 """
 
 from __future__ import annotations

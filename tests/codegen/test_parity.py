@@ -1,9 +1,9 @@
 """The schemas agree with Apache Kafka 4.3.0: every message, version, field, error code, API and number.
 
-Method: the tables beside the golden vectors, printed by Kafka's own classes, against the schemas and against the code
-generated from them. Names are compared in snake_case, since the case of a first letter has no meaning; a default of
-JSON's null means no default. Messages with removed versions are compared in their current versions; `tests/conformance`
-compares the removed ones.
+Method: compare the tables next to the golden vectors, which Kafka's own classes printed, with the schemas and with the
+code generated from them. Names are compared in snake_case, since the case of the first letter has no meaning; a default
+of null in JSON means no default. Messages with removed versions are compared in their current versions;
+`tests/conformance` compares the removed ones.
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ def living(message: MessageSpec) -> MessageSpec:
 
 
 def within(versions: Versions, field: dict[str, Any]) -> dict[str, Any]:
-    """Return a line of Kafka's table, narrowed in the same way."""
+    """Return a line from Kafka's table, narrowed in the same way."""
     narrowed = {key: field[key] & versions for key in ("versions", "nullable", "tagged")}
     return field | narrowed | {"ignorable": field["ignorable"] and not versions <= field["versions"]}
 
 
 def ours(message: MessageSpec, fields: tuple[FieldSpec, ...], prefix: str) -> Iterator[dict[str, object]]:
-    """Yield the fields of a structure and those inside them, in the form of `theirs`."""
+    """Yield a structure's fields and the fields inside them, in the form that `theirs` returns."""
     for field in fields:
         path = prefix + field.name
         yield {
@@ -147,7 +147,7 @@ def ours(message: MessageSpec, fields: tuple[FieldSpec, ...], prefix: str) -> It
 
 
 def theirs(field: dict[str, Any]) -> dict[str, Any]:
-    """Return one line of Kafka's table with its texts parsed."""
+    """Return one line from Kafka's table, with its texts parsed."""
     tagged = Versions.parse(field.get("tagged_versions", "none"))
     entity = field.get("entity_type")
     return {

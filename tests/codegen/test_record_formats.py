@@ -1,6 +1,6 @@
 """Record formats are read exactly, and errors state the file, line and field.
 
-Method: the project's formats; a small format, and a variant of it for each rule that it can break.
+Method: read the project's formats, a small format, and a variant of it for each rule that a format can break.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The JSON Schema and the loader agree, and the examples of the manual are valid schemas.
+"""The JSON Schema and the loader agree, and the examples in the manual are valid schemas.
 
-Method: every document of the project and every example of the manual passes both; samples with one mistake each are
-refused by both.
+Method: validate every document of the project and every example of the manual, which both must accept, and samples with
+one mistake each, which both must refuse.
 """
 
 from __future__ import annotations

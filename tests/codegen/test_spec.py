@@ -1,6 +1,6 @@
 """Names are converted between cases without loss, and structures are found wherever they are defined.
 
-Method: names like Kafka's; one message with inline, shared and nested structures.
+Method: convert names like Kafka's, and use one message with inline, shared and nested structures.
 """
 
 from __future__ import annotations

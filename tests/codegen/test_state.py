@@ -1,7 +1,7 @@
-"""A folder of schemas is read as a whole, and all of its mistakes are reported together.
+"""A folder of schemas is read as a whole, and all its mistakes are reported together.
 
-Method: the project's schemas; a small folder without tables; a folder with a mistake in each kind of file; a part of a
-release compared with the whole.
+Method: read the project's schemas, a small folder without tables, and a folder with a mistake in each kind of file;
+compare part of a release with the whole.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ PART = {
 
 @pytest.fixture
 def part(tmp_path: Path) -> State:
-    """Return a state with a few parts of the project's schemas and some parts of its own."""
+    """Return a state with a few parts of the project's schemas and some additional parts."""
     for name, text in PART.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

@@ -1,6 +1,7 @@
 """Error codes, enumerations and constants are read exactly, and mistakes are reported.
 
-Method: small tables with every key; one mistake each. `test_parity.py` compares the project's tables with Kafka's.
+Method: read small tables with every key, and variants with one mistake each. `test_parity.py` compares the project's
+tables with Kafka's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A range prints as it was written, and its algebra is set algebra.
+"""A version range prints as it was written, and its operators follow set algebra.
 
-Method: every form of text; the operators against Python's sets on a small domain, for all pairs of ranges.
+Method: parse every form of text; compare the operators with Python's sets, for all pairs of ranges in a small domain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The table of the data that Kafka keeps in ZooKeeper is read as written, and mistakes are reported.
+"""The table of Kafka's data in ZooKeeper is read as written, and mistakes are reported.
 
-Method: a small table with every key; one mistake each, which the JSON Schema refuses as well if no other entry is
-involved; Kafka's own table.
+Method: read a small table with every key, variants with one mistake each, and Kafka's own table. The JSON Schema also
+refuses each mistake that involves only one entry.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_a_registry(write: Write) -> None:
     assert not list(VALIDATOR.iter_errors(yaml.load(REGISTRY, yaml.CSafeLoader)))
 
 
-#: The replaced text, its replacement, the problem, and whether the JSON Schema finds it as well
+#: The replaced text, its replacement, the problem, and whether the JSON Schema finds it too
 MISTAKES = [
     ("name: LAMPS", "name: lamps", "name: 'lamps' is not", True),
     ("name: SWITCHES", "name: LAMP", "LAMP: the name is used twice", False),

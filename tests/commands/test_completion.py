@@ -1,6 +1,6 @@
-"""Completion offers a shell the possible next words of a command line, for every command and both kinds of parser.
+"""Completion offers a shell the possible next words on a command line, for every command and both kinds of parser.
 
-Method: the bash script's environment is set in this process.
+Method: set the bash script's environment variables in this process.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def test_what_could_follow(shell: Shell, line: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("line", ["kafkawire dump ", "kafkawire broker --data ", "kafkawire dump --topic x"])
 def test_what_the_shell_knows_better(shell: Shell, line: str) -> None:
-    """For a file or an arbitrary value, no word is offered, so the shell offers file names."""
+    """Where a file or an arbitrary value is expected, no word is offered, so the shell offers file names."""
     assert shell.complete(line) == []
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it may take pytest's parent for a shell
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # else pytest's parent may pass for a shell
     with pytest.raises(SystemExit) as end:
         main(["--show-completion", name])
     assert end.value.code == 0

@@ -1,6 +1,6 @@
 """`kafkawire` lists its commands without loading them, and reports errors in one line.
 
-Method: `main` runs in this process, or in a fresh one where the loaded modules or the end of the process matter.
+Method: run `main` in this process, or in a fresh one if the loaded modules or the end of the process matter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ raise SystemExit(status)
 """
 
 
-#: Importing these packages fails here, as if they were not installed.
+#: Makes imports of these packages fail, as if they were not installed.
 WITHOUT_CLI = "import sys; sys.modules.update(jinja2=None, rich=None, typer=None, yaml=None)"
 
 
@@ -80,7 +80,7 @@ def test_help_of_a_command_of_a_command() -> None:
 def test_help_is_what_was_written(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No markup swallows `[spark]`, and the list of commands shows whole sentences."""
+    """`[spark]` is not swallowed as markup, and the list of commands shows whole sentences."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def shown(*arguments: str) -> str:

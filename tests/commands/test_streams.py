@@ -1,7 +1,7 @@
-"""All commands end in the same way if output cannot be written, and errors are lines that a terminal can show.
+"""All commands end in the same way if output cannot be written, and print errors as lines that a terminal can show.
 
-Method: programs whose standard output is closed, full, or a pipe without a reader; texts with control codes, and long
-ones. In this process, a command whose streams belong to the test.
+Method: run programs whose standard output is closed, full, or a pipe without a reader; print long texts and texts with
+control codes; in this process, run a command whose streams belong to the test.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS = [
 
 
 def run(arguments: Sequence[str], redirection: str) -> tuple[int, str]:
-    """Run a command with a shell's redirection, and return its exit status and its standard error."""
+    """Run a command with a shell's redirection, and return its exit status and standard error."""
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "kafkawire", *arguments]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return found.returncode, found.stderr

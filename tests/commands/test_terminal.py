@@ -1,6 +1,6 @@
 """Output to a pipe is plain and complete, and a user's mistake ends the command with one line.
 
-Method: captured output of tables and lines; errors that a user can correct, and one that a user cannot.
+Method: capture the output of tables and lines, and raise errors that a user can correct, and one that a user cannot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The online suite tells a broker that follows Kafka from one that does not.
+"""The online suite distinguishes a broker that follows Kafka from one that does not.
 
-Method: small hand-made brokers behind a real socket, each wrong in one way, and the suites that must fail for each.
-`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are correct throughout.
+Method: run small handmade brokers behind a real socket, each wrong in one way, and check which suites fail.
+`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are entirely correct.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Broker:
         self._thread.start()
 
     def spoil(self, frame: bytes, request: Request) -> bytes:
-        """Return the bytes that are sent instead of `frame`; overridden by faulty brokers."""
+        """Return the bytes to send instead of `frame`; faulty brokers override this method."""
         return frame
 
     def stop(self) -> None:
@@ -83,7 +83,7 @@ class Broker:
             return
 
     def refuse(self, connection: socket.socket) -> None:
-        """React to a request that cannot be read; Kafka closes the connection."""
+        """Do nothing about an unreadable request, so that the connection is closed, as in Kafka."""
 
 
 @contextmanager
@@ -137,7 +137,7 @@ class AnswersEverything(Broker):
 
 
 class ForgetsVersions(Broker):
-    """Accepts the handshake, and then refuses the agreed version."""
+    """Accepts the handshake, then refuses the agreed version."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -171,7 +171,7 @@ class OddList(Broker):
 class HangingSocket:
     """Stands in for a connection to a broker that answers some requests and ignores all others."""
 
-    #: The unanswered request: an API and a version, or None for a version that the broker does not know.
+    #: The request that gets no answer: an API and a version, or None for a version that the broker does not know.
     unanswered: tuple[int, int | None] | None = None
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
@@ -318,7 +318,7 @@ def test_what_is_not_safe_is_listed_and_not_called() -> None:
 
 
 def test_where_a_response_differs_when_it_is_encoded_again() -> None:
-    """The count of tagged fields may take two bytes, but no encoder writes two."""
+    """The number of tagged fields may take two bytes, but no encoder writes it that way."""
     api, connection = APIS[ApiKey.HEARTBEAT], ClientConnection()
     connection.request(HeartbeatRequest(), 4)
     data = bytes(4) + b"\0" + bytes(4) + bytes(2) + b"\x80\0"

@@ -1,7 +1,8 @@
-"""Every file of a folder of vectors is checked, and differences are found.
+"""Every file in a folder of vectors is checked, and differences are found.
 
-Method: the small files of the package's own folder; copies with one wrong value; unknown, empty, damaged or missing
-files; and a checker that raises. The large files are checked vector by vector in the tests of the code that they cover.
+Method: check the small files from the package's own folder, copies with one wrong value, and unknown, empty, damaged
+and missing files; use a checker that raises. The large files are checked vector by vector in the tests of the code that
+they cover.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SMALL = ("corrupt.jsonl.gz", "headers.jsonl.gz", "write_rules.jsonl.gz", "error_
 
 
 def folder(tmp_path: Path, *names: str) -> Path:
-    """Copy some files, with a coverage table that lists no others."""
+    """Copy some files, and write a coverage table that lists only those."""
     for name in names:
         shutil.copy(VECTORS / name, tmp_path / name)
     coverage = json.loads((VECTORS / "coverage.json").read_text())
@@ -54,7 +55,7 @@ def test_a_suite_takes_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ticks = itertools.count(0, 1500)
     monkeypatch.setattr("kafkawire.conformance.codec_suite.monotonic_ms", lambda: next(ticks))
     path = folder(tmp_path, "headers.jsonl.gz")
-    assert [suite.seconds for suite in run_vectors(path, ENGINE)] == [1.5, 1.5]  # known as soon as the suite is yielded
+    assert [suite.seconds for suite in run_vectors(path, ENGINE)] == [1.5, 1.5]  # known when a suite is yielded
 
 
 def test_what_is_refused_on_purpose_is_counted(tmp_path: Path) -> None:

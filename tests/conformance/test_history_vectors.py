@@ -1,6 +1,6 @@
-"""Today's codecs are checked against an older release's vectors, and a message version without a vector is found.
+"""Today's codecs are checked against an older release's vectors, and message versions without a vector are found.
 
-Method: the folder that ships with the package; copies of its tables with one thing wrong.
+Method: check the folder that ships with the package, and copies of its tables with one error each.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_a_wrong_vector_is_found(name: str) -> None:
 
 
 def test_every_removed_version_has_vectors_of_its_release() -> None:
-    """Today's vectors cannot replace those of removed versions: each version is in the older release's own files."""
+    """Today's vectors cannot replace those of removed versions, so the older release's files contain each of them."""
     found = {
         (vector["name"], vector["version"])
         for name in MESSAGE_FILES
@@ -84,7 +84,7 @@ def test_both_releases_are_covered() -> None:
 
 
 def copied(tmp_path: Path) -> Path:
-    """Return a copy of the folder with the vectors of requests and the tables."""
+    """Return a copy of the folder that contains only the tables and the vectors of requests."""
     for folder in (VECTORS, OLDER):
         to = tmp_path if folder is VECTORS else tmp_path / OLDER.name
         to.mkdir(exist_ok=True)
@@ -95,7 +95,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def without(path: Path, name: str, version: int) -> None:
-    """Remove the vectors of one message version from a file."""
+    """Remove one message version's vectors from a file."""
     kept = [vector for vector in vectors(path) if (vector["name"], vector["version"]) != (name, version)]
     path.write_bytes(gzip.compress("".join(f"{json.dumps(vector)}\n" for vector in kept).encode()))
 
@@ -104,7 +104,7 @@ def test_a_living_version_without_a_vector_is_found(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     without(folder / "requests.jsonl.gz", "HeartbeatRequest", 2)
     assert failures(check_newest_versions(folder)) == ["HeartbeatRequest 2: has no vector"]
-    # The older release relies on the same vectors, so it also lacks one.
+    # The older release relies on the same vectors, so it lacks one too.
     assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["HeartbeatRequest 2: has no vector"]
 
 
@@ -144,7 +144,7 @@ def test_the_tables_agree() -> None:
 
 
 def changed(name: str, path: str, **values: object) -> list[dict[str, Any]]:
-    """Return the entry of one message, with changed values for one of its fields."""
+    """Return one message's entry, with changed values for one of its fields."""
     entry = copy.deepcopy(next(entry for entry in PARITY if entry["name"] == name))
     field = next(field for field in entry["fields"] if field["path"] == path)
     field.update(values)

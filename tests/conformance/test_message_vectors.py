@@ -1,7 +1,6 @@
-"""The message codecs agree with Apache Kafka's own classes, byte for byte, on every engine; and the checks notice
-differences.
+"""On every engine, the message codecs agree byte for byte with Apache Kafka's classes; the checks notice differences.
 
-Method: every message vector that ships with the project, per file and engine; then tampered vectors.
+Method: check every message vector that ships with the project, per file and engine, then altered vectors.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def test_stricter_only_where_listed() -> None:
 
 
 def first(file: str, **wanted: Any) -> dict[str, Any]:
-    """Return a copy of the first vector of a file, with some values replaced."""
+    """Return a copy of a file's first vector, with some values replaced."""
     pool = corrupt_messages() if file == "corrupt" else vectors(file)
     return copy.deepcopy(next(v for v in pool if all(v.get(key) == value for key, value in wanted.items())))
 
@@ -128,7 +127,7 @@ def test_a_message_without_the_framing_it_should_have() -> None:
 
 
 def test_json_in_another_form_is_noticed() -> None:
-    """A tagged field with its default can be read from JSON, but Kafka does not print it."""
+    """A tagged field that has its default can be read from JSON, but Kafka does not print it."""
     message = FetchRequest()
     value = to_json(message, 12)
     vector = {"name": "FetchRequest", "version": 12, "hex": program(FetchRequest, 12).encode(message).hex()}
@@ -138,7 +137,7 @@ def test_json_in_another_form_is_noticed() -> None:
 
 
 def test_bytes_that_are_not_encoded_like_that_are_noticed() -> None:
-    """The count of tagged fields may take two bytes, but no encoder writes two."""
+    """The number of tagged fields may take two bytes, but no encoder writes it that way."""
     vector = {"name": "ResponseHeader", "version": 1, "value": {"correlationId": 7}}
     assert check_message_vector({**vector, "hex": "0000000700"}, "construct") is None
     failure = check_message_vector({**vector, "hex": "000000078000"}, "construct")

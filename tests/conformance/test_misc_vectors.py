@@ -1,6 +1,6 @@
 """Hashes, integers, UUIDs, SCRAM and assignors agree with Apache Kafka, and the checks notice differences.
 
-Method: every vector of the file that ships with the project; then one vector of each kind with one value changed.
+Method: check every vector in the file that ships with the project, then one vector of each kind with one value changed.
 """
 
 from __future__ import annotations

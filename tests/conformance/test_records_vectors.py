@@ -1,6 +1,6 @@
 """The record engines agree with Apache Kafka's own classes on every vector, and the checks notice differences.
 
-Method: every vector of batches and every damaged batch that ships with the project, per engine; then tampered vectors.
+Method: check every batch vector and every damaged batch that ships with the project, per engine, then altered vectors.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_a_partial_batch_where_kafka_reads_one_is_noticed(engine: str) -> None:
 @pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_other_records_in_a_batch_that_is_built_are_noticed(magic: int, engine: str) -> None:
-    """Where compressors may write different bytes from Kafka's, the records are compared."""
+    """If a compressor may write different bytes from Kafka's, the records are compared instead."""
     vector = next(
         each for each in batches() if (each["kind"], each["magic"], each.get("exact")) == ("plain", magic, False)
     )
@@ -99,7 +99,7 @@ def test_other_records_in_a_batch_that_is_built_are_noticed(magic: int, engine: 
 
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_another_end_of_what_can_be_read_is_noticed(engine: str) -> None:
-    """If Kafka's reader stops without an error, this project's stops at the same byte, after the same batches."""
+    """If Kafka's reader stops without an error, this project's stops at the same byte and after the same batches."""
     partial = [each for each in corrupt() if each["outcome"] == "decoded" and each["consumed"] < len(each["hex"]) // 2]
     vector = next(each for each in partial if each["batches"])
     assert check_corrupt_records_vector(vector, engine) is None

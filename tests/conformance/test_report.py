@@ -1,6 +1,6 @@
-"""The report counts every case, shows failures, and also exists in machine-readable form.
+"""The report counts every case, shows failures, and is also available in machine-readable form.
 
-Method: hand-made suites; the JUnit file is read back.
+Method: report on handmade suites, and read the JUnit file back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every API can be called from its schema alone, in every version, or is listed as unsafe.
 
-Method: the codec writes each request of every API and version; the content of the filled shape is checked.
+Method: write each request of every API and version with the codec, and check the values in the filled requests.
 """
 
 from __future__ import annotations

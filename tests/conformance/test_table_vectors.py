@@ -1,6 +1,6 @@
 """The generated tables agree with Apache Kafka's, and differences are found.
 
-Method: the tables that ship with the project, whole and with one fact changed.
+Method: check the tables that ship with the project, unchanged and with one fact changed.
 """
 
 from __future__ import annotations

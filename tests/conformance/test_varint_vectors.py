@@ -1,6 +1,6 @@
-"""Every engine reads and writes variable-length integers like Apache Kafka, and the checks notice differences.
+"""Every engine reads and writes variable-length integers as Apache Kafka does, and the checks notice differences.
 
-Method: every vector on every engine; then vectors with one value changed.
+Method: check every vector on every engine, then vectors with one value changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interrupt a call at a given instruction, as a signal handler, a finalizer or another thread does."""
+"""Interrupt a call at a given instruction, as a signal handler, a finalizer or another thread might."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["interrupted_at"]
 def interrupted_at(
     places: Collection[int], call: Callable[[], object], handler: Callable[[], object], files: tuple[str, ...] = ("",)
 ) -> bool:
-    """Make a call, and run the handler at some of its instructions; return whether the call reaches the first of them.
+    """Make a call, and run the handler at some of its instructions; return whether the call reached the first of them.
 
     Args:
         places: the numbers of the instructions, from 0.
         call: the function whose instructions are counted, along with those of its callees on this thread.
-        handler: runs without being traced.
-        files: path suffixes of the files whose instructions count.
+        handler: the function to run, which is not traced.
+        files: path suffixes of the files whose instructions are counted.
     """
     count, last = 0, max(places)
 
@@ -28,7 +28,7 @@ def interrupted_at(
         nonlocal count
         if not frame.f_code.co_filename.endswith(files):
             return None
-        frame.f_trace = trace  # without this, Python 3.13 does not trace the rest of a frame that has just begun
+        frame.f_trace = trace  # without this, Python 3.13 does not trace the rest of a new frame
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
             if count in places:
@@ -40,7 +40,7 @@ def interrupted_at(
         return trace if count <= last else None
 
     former = sys.gettrace()
-    gc.disable()  # finalizers of garbage from earlier tests would be counted
+    gc.disable()  # otherwise, finalizers of garbage from earlier tests would be counted
     sys.settrace(trace)
     try:
         call()

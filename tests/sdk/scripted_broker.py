@@ -1,7 +1,7 @@
-"""A minimal in-memory broker for client tests, with scripted responses where a test needs a fault.
+"""A minimal in-memory broker for client tests, with scripted responses for tests that need a fault.
 
-The server role of the clients' connection class handles framing and versions; for each API, a function of the request
-returns the response. Unlike the reference broker, this one can be made to send anything.
+The clients' connection class, in its server role, handles framing and versions; for each API, a function takes the
+request and returns the response. Unlike the reference broker, this one can be made to send anything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Later(NamedTuple):
 Responder = Callable[[Request], Message | Later | None]
 
 
-#: APIs that a broker offers only if it has a metrics receiver.
+#: The APIs that a broker offers only if it has a metrics receiver.
 _TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
@@ -60,13 +60,13 @@ class ScriptedBroker:
     """A broker with scripted responses.
 
     Args:
-        topics: the number of partitions by topic name; this broker leads all of them.
-        supported: the versions by API; None for all.
+        topics: the number of partitions, keyed by topic name; this broker leads all of them.
+        supported: the supported versions, keyed by API; None for all.
 
     Attributes:
-        network: connects to it.
-        responders: by API, the functions that return the response.
-        once: responders for the next requests; each is used once, before the usual responder.
+        network: a network that connects to the broker.
+        responders: the functions that return the response, keyed by API.
+        once: responders for the next requests, keyed by API; each is used once, before the usual responder.
         requests: every request so far, except ApiVersions, Metadata and InitProducerId.
         links: the open connections, for tests that break them.
     """
@@ -101,7 +101,7 @@ class ScriptedBroker:
         self.links.clear()
 
     def script(self, key: ApiKey, *responders: Responder) -> None:
-        """Use these responders for the next requests of an API, then the usual responder again."""
+        """Use these responders for an API's next requests, then the usual responder again."""
         self.once.setdefault(key, deque()).extend(responders)
 
     def asked(self, key: ApiKey) -> list[Message]:
@@ -151,7 +151,7 @@ class Link:
     def __init__(self, broker: ScriptedBroker, wire: Wire) -> None:
         self.broker = broker
         self.wire = wire
-        # This release need not know every API that an older or newer broker lists.
+        # An older or newer broker may list APIs that this release does not know.
         known = {key: both for key, theirs in broker.supported.items() if (both := APIS[key].versions & theirs)}
         self.connection = ServerConnection(known)
 
@@ -174,7 +174,7 @@ class Link:
 
 
 def topic_id_of(name: str) -> bytes:
-    """Return the id that the broker gives to a topic."""
+    """Return the id that the broker assigns to a topic."""
     return name.encode().ljust(16, b"\1")[:16]
 
 
@@ -183,7 +183,7 @@ class StoringBroker(ScriptedBroker):
 
     Attributes:
         logs: the batches of each partition, with their offsets.
-        commits: the offsets by (group, topic, partition).
+        commits: the offsets, keyed by (group, topic, partition).
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class StoringBroker(ScriptedBroker):
         self.store(builder.seal(), topic, partition)
 
     def values(self, topic: str) -> list[bytes | None]:
-        """Return everything stored in a topic, partition by partition."""
+        """Return all values stored in a topic, partition by partition."""
         return [
             record.value
             for (name, _), log in sorted(self.logs.items())
@@ -240,7 +240,7 @@ class StoringBroker(ScriptedBroker):
         ]
 
     def name(self, topic: str, topic_id: bytes) -> str:
-        """Return the name of a topic that is given by name or by id."""
+        """Return the name of a topic that a request identifies by name or by id."""
         return topic or next(name for name in self.topics if topic_id_of(name) == topic_id)
 
     def _produce(self, request: Request) -> ProduceResponse | None:
@@ -269,7 +269,7 @@ class StoringBroker(ScriptedBroker):
                 data = FetchResponse.PartitionData(asked.partition, high_watermark=self.end(*place), records=records)
                 partitions.append(data)
             topics.append(FetchResponse.FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
-        # A broker without enough records waits for more; this one waits for the full time.
+        # A broker without enough records waits for more; this one always waits for the full time.
         response = FetchResponse(responses=topics)
         return response if found else Later(response, request.message.max_wait_ms)
 

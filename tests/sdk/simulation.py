@@ -1,7 +1,7 @@
-"""Run machines against brokers that are functions, on a clock that jumps from event to event.
+"""Run state machines against brokers that are functions, on a clock that jumps from event to event.
 
 `Simulation` does the work of the driver without sockets, tasks or waiting. Requests and responses pass through the real
-codecs in the negotiated version, so a machine that sets a field wrongly fails here, as does one that passes on a wrong
+codecs in the negotiated version, so a machine that sets a wrong field fails, and so does one that passes on a wrong
 time.
 """
 
@@ -38,7 +38,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["SILENT", "Later", "Silent", "Simulation", "address", "backoff", "cluster", "options", "topic_id"]
 
-#: The jitter is in the middle, so pauses are 100, 200, 400, 800 and 1000 ms.
+#: The jitter takes its middle value, so pauses are 100, 200, 400, 800 and 1000 ms.
 FRACTION = 0.5
 
 #: The defaults of `ClientOptions`.
@@ -47,14 +47,14 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 class Silent:
-    """A handler returns this if the broker does not answer."""
+    """Returned by a handler if the broker does not answer."""
 
 
 SILENT = Silent()
 
 
 class Later:
-    """A handler returns this if the response comes later; requests behind it on the connection wait."""
+    """Returned by a handler if the response comes later; requests behind it on the connection wait."""
 
     def __init__(self) -> None:
         self.deliver: Callable[[Message], None] | None = None
@@ -79,7 +79,7 @@ def options(kind: type[ClientOptions] = ClientOptions, servers: str = "node-1:90
 
 
 def backoff(initial_ms: int = 100, longest_ms: int = 1_000) -> Backoff:
-    """Return the pauses of a simulated client."""
+    """Return the pauses for a simulated client."""
     return Backoff(initial_ms, longest_ms, lambda: FRACTION)
 
 
@@ -89,13 +89,13 @@ def cluster(
     controller: int = 1,
     lives: Mapping[str, int] | None = None,
 ) -> Handler:
-    """Return the handler of Metadata requests.
+    """Return a handler for Metadata requests.
 
     Args:
-        nodes: ids of the brokers.
-        topics: the leader of each partition of each topic; None for a partition without a leader.
-        controller: node id of the controller.
-        lives: how often each topic was recreated; 0 for topics that are not listed.
+        nodes: the node ids of the brokers.
+        topics: the leader of each partition, keyed by topic; None for a partition without a leader.
+        controller: the node id of the controller.
+        lives: how often each topic was recreated; topics that are not listed were not.
     """
     brokers = [MetadataResponse.MetadataResponseBroker(node, *address(node)) for node in nodes]
 
@@ -125,7 +125,7 @@ class Connection:
     """The versions and features of a simulated broker.
 
     Args:
-        newest: by API, the newest version that the broker supports, where it differs from ours.
+        newest: the newest version that the broker supports, keyed by API, if it differs from ours.
         features: the finalized level of each feature.
     """
 
@@ -153,18 +153,19 @@ class Simulation:
 
     Args:
         router: the client's router.
-        latency_ms: the time from a request to its response, and for connecting.
+        latency_ms: the time from a request to its response, and the time that connecting takes.
 
     Attributes:
-        now_ms: the time.
-        handlers: by request class, the function that answers; `(node_id, class)` takes precedence.
-        down: node ids of the brokers that refuse connections.
-        refusal: the error that they refuse connections with.
-        stalled: node ids of the brokers that accept connections but never answer, not even to the handshake.
-        newest: by API, the newest version that the brokers support, where it differs from ours.
-        features: the finalized level of each feature, which brokers report on connections that open later.
-        sent: (time, node id, request, version) of every request that was sent.
-        opened: (time, node id) of all attempts to connect.
+        now_ms: the current time.
+        handlers: the functions that answer requests, keyed by request class or `(node_id, class)`, which takes
+            precedence.
+        down: the node ids of the brokers that refuse connections.
+        refusal: the error with which these brokers refuse connections.
+        stalled: the node ids of the brokers that accept connections but never answer, not even the handshake.
+        newest: the newest version that the brokers support, keyed by API, if it differs from ours.
+        features: the finalized level of each feature, which brokers report on connections opened later.
+        sent: (time, node id, request, version) for every request sent.
+        opened: (time, node id) for every attempt to connect.
     """
 
     def __init__(self, router: Router, *machines: Machine, latency_ms: int = 1) -> None:
@@ -195,7 +196,7 @@ class Simulation:
         heappush(self._events, (self.now_ms + delay_ms, self._numbers, event))
 
     def run(self, duration_ms: int) -> None:
-        """Let time pass; events and the machines' due work happen in order."""
+        """Let time pass; events and the machines' due work run in order."""
         _running.append(self)
         try:
             self._run(self.now_ms + duration_ms)
@@ -211,14 +212,14 @@ class Simulation:
             if next_ms > end_ms:
                 break
             if next_ms == self.now_ms and not (self._events and self._events[0][0] <= next_ms):
-                next_ms += 1  # something due waits for an event, so the clock advances, as it does under a driver
+                next_ms += 1  # due work waits for an event, so the clock advances, as it does under a driver
             self.now_ms = next_ms
             while self._events and self._events[0][0] <= self.now_ms:
                 heappop(self._events)[2]()
         self.now_ms = end_ms
 
     def call(self, call: Call, duration_ms: int = 60_000) -> Message:
-        """Submit a call, run until it has ended, then return its response or raise its error."""
+        """Submit a call, run until it has ended, and return its response or raise its error."""
         self.router.submit(call, self.now_ms)
         end_ms = self.now_ms + duration_ms
         while not call.done and self.now_ms < end_ms:
@@ -323,7 +324,7 @@ class Simulation:
     def _deliver(self, link: Link, call: Call, response: Message) -> None:
         """Send a delayed response, then handle the requests that were waiting behind it."""
         if call not in self._open.get(link, ()):
-            return  # its connection was lost
+            return  # the connection was lost
         self.at(self.latency_ms, lambda: self._answer(link, call, response))
         waiting = self._delayed.pop(link, None)
         while waiting:
@@ -367,10 +368,10 @@ def _check_times(where: type, name: str, place: int) -> None:
     setattr(where, name, checked)
 
 
-#: The running simulations, with the innermost last.
+#: The running simulations, the innermost last.
 _running: list[Simulation] = []
 
-#: The methods that receive times, and the position of that argument, since machines pass times on among other numbers.
+#: The methods that receive times, and the position of the time among their arguments, most of which are other numbers.
 for _method in (
     (Attempts, "failed", 2),
     (Link, "moves_to", 2),

@@ -1,4 +1,4 @@
-"""Work that keeps a thread busy, for tests of what other threads do meanwhile."""
+"""Keep a thread busy, for tests of what other threads do meanwhile."""
 
 from __future__ import annotations
 

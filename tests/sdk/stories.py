@@ -1,8 +1,8 @@
-"""Stories: random sequences of steps for a state machine, and a comparison of a used machine with a new one.
+"""Stories are random sequences of steps for a state machine; they compare a used machine with a new one.
 
 A step is a name and its arguments, so a failing story is readable, and hypothesis shrinks it to the steps that matter.
-Each run has the same stories; `make test` runs a third of them. `KAFKAWIRE_TEST_EXAMPLES=random` draws others, and
-`KAFKAWIRE_TEST_EFFORT=20` runs twenty times as many; pass `--timeout 0` to pytest then.
+Every test run uses the same stories, and `make test` runs a third of them. `KAFKAWIRE_TEST_EXAMPLES=random` draws
+others, and `KAFKAWIRE_TEST_EFFORT=20` runs twenty times as many, which needs `--timeout 0` as an argument to pytest.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.thorough import IS_SAMPLE
 
 __all__ = ["Kinds", "Scene", "Step", "assert_alike", "run_stories", "steps"]
 
-#: Multiplies the number of stories. `make test` has time for the first third.
+#: The factor for the number of stories. `make test` has time for the first third.
 EFFORT = float(os.environ.get("KAFKAWIRE_TEST_EFFORT", "0.34" if IS_SAMPLE else "1"))
 
 #: A name and its arguments.
 Step = tuple[Any, ...]
 
-#: The arguments of each kind of step, by name.
+#: The arguments of each kind of step, keyed by name.
 Kinds = dict[str, tuple[st.SearchStrategy[Any], ...]]
 
 
@@ -42,7 +42,7 @@ class Scene(Protocol):
 
 
 def run_stories(count: int) -> settings:
-    """Return the settings of a test that runs `count` stories, `EFFORT` times."""
+    """Return the settings for a test that runs `count` stories, multiplied by `EFFORT`."""
     long = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
     return settings(max_examples=ceil(count * EFFORT), suppress_health_check=long)
 
@@ -50,10 +50,10 @@ def run_stories(count: int) -> settings:
 def steps(kinds: Kinds, longest: int) -> st.SearchStrategy[list[Step]]:
     """Return a strategy for stories of up to `longest` steps.
 
-    A kind is drawn more often if it has several names, such as "send" and "send more".
+    A kind of step is drawn more often if it has several names, such as "send" and "send more".
     """
-    # By default, hypothesis draws about five steps. A minimum makes lists longer; a None in a list makes its story
-    # shorter.
+    # By default, hypothesis draws about five steps. A minimum length makes lists longer, and a None in a list makes its
+    # story shorter.
     step = st.one_of(st.none(), *[st.tuples(st.just(name), *kinds[name]) for name in kinds])
     drawn = st.lists(step, min_size=longest // 2, max_size=longest)
     return drawn.map(lambda story: [step for step in story if step is not None])

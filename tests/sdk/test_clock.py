@@ -1,6 +1,6 @@
 """The two clocks return the times that their names promise.
 
-Method: comparison with the clocks of the standard library, which have a finer resolution.
+Method: compare them with the standard library's clocks, which have a finer resolution.
 """
 
 from __future__ import annotations

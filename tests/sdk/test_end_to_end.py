@@ -1,6 +1,6 @@
 """No record is lost between a producer and a group of two consumers when the broker is killed halfway.
 
-Method: the reference broker over loopback, killed and restarted while records are written and read.
+Method: use the reference broker over loopback, and kill and restart it while records are written and read.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ async def write(broker: Broker, ready: asyncio.Barrier) -> None:
 
 
 async def read(broker: Broker, ready: asyncio.Barrier, seen: set[int], done: asyncio.Event) -> int:
-    """Read as one member until the group has seen all records; return how many of them this member saw."""
+    """Read as one member until the group has seen all records, and return the number that this member has seen."""
     count, is_ready = 0, False
     given = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
     async with Consumer(broker.bootstrap, "t", assignors=["cooperative-sticky"], **given) as consumer:
         while len(consumer.assignment) != PARTITIONS // 2:
-            await asyncio.sleep(0)  # neither member reads until both are in the group
+            await asyncio.sleep(0)  # no member reads until both are in the group
         while not done.is_set():
             for records in (await consumer.getmany(50)).values():
                 seen.update(int(record.value or b"-1") for record in records)

@@ -1,7 +1,7 @@
-"""A client whose event loop has ended says so in every call, and can be closed.
+"""A client whose event loop has ended raises an error that says so in every call, and can still be closed.
 
-Method: a producer, a consumer and an admin against a scripted in-memory broker, started in one `asyncio.run` and used
-in the next.
+Method: start a producer, a consumer and an admin with a scripted in-memory broker in one `asyncio.run`, and use them in
+the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Client = Producer[Any, Any] | Consumer[Any, Any] | Admin
 T0 = TopicPartition("t", 0)
 
 
-#: After this many turns of an event loop, only `asyncio.run` has anything left to end on it.
+#: After this many iterations of an event loop, only `asyncio.run` has anything left to end on it.
 TURNS = 20
 
 
@@ -47,7 +47,7 @@ async def send(producer: Producer[Any, Any]) -> None:
 
 async def iterate(consumer: Consumer[Any, Any]) -> None:
     async for _ in consumer:
-        raise AssertionError("nothing is there")
+        raise AssertionError("the topic is empty")
 
 
 USES: list[tuple[Callable[..., Client], Callable[[Any], Awaitable[object]]]] = [
@@ -87,7 +87,7 @@ def test_a_loop_that_has_ended(kind: Callable[..., Client], use: Callable[[Any],
 
 
 class Listener:
-    """Ignores all calls."""
+    """A listener that ignores all calls."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> None: ...
 
@@ -115,7 +115,7 @@ def test_closing_is_all_that_is_done(kind: Callable[..., Client], topics: tuple[
 
 
 class LoopThread:
-    """An event loop on a thread, which may end at any time."""
+    """An event loop on a thread; the loop may end at any time."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -1,7 +1,7 @@
 """Errors say whether another attempt may help, name the object, value and limit, and can be copied and pickled.
 
-Method: a table of the promises of each class; every exception in the package is found and copied; one is raised in
-another process.
+Method: check a table of each class's promises; find and copy every exception in the package; raise one in another
+process.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def test_texts() -> None:
 
 # ------------------------------------------------------------------------------------------------------------- copies
 
-#: An argument for each parameter of an exception's `__init__`, by name.
+#: An argument for each parameter of an exception's `__init__`, keyed by name.
 ARGUMENTS: dict[str, Any] = {
     "base_offset": 5,
     "check": Check("/a", 1),
@@ -225,7 +225,7 @@ def test_a_copy_keeps_what_was_added_to_the_error() -> None:
 
 
 def test_an_error_that_is_raised_again_and_again() -> None:
-    """A copy is raised each time, so neither tracebacks nor notes of one handler reach the next."""
+    """A copy is raised each time, so no handler sees the traceback or the notes of an earlier one."""
     cause = ConnectFailed("a:1", "refused")
     kept = DecodeError("topics[0]", 4, "cut off")
     kept.add_note("in the third request")

@@ -1,8 +1,8 @@
 """The clients work on every kind of event loop, with and without TLS, and leave nothing behind on the loop.
 
-Method: small and large records, a cancelled read and an unacknowledged record, on the caller's event loop and on an I/O
-thread. Any error that the loop reports, and any destructor warning, fails the test. A relay in front of the broker
-provides TLS. `make test-loops` runs the clients' test suites on these loops.
+Method: send and read small and large records, cancel a read, and leave a record unacknowledged, on the caller's event
+loop and on an I/O thread. Any error that the loop reports, and any destructor warning, fails the test. A relay in front
+of the broker provides TLS. `make test-loops` runs the clients' test suites on these loops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.needs import PYTHON_3_12
 from tests.ports import free_port
 from tests.thorough import sampled
 
-#: Sizes around that of the buffer for small frames, far above it, and zero.
+#: Sizes around the size of the buffer for small frames, sizes far above it, and zero.
 SIZES = [10, 70_000, 3_000_000, 0, 65_536, 1_000_000]
 
 PATIENCE_SECONDS = 60
@@ -79,7 +79,7 @@ def by_tls(certificates: Certificates) -> Iterator[dict[str, Any]]:
 
 
 async def use(topic: str, given: dict[str, Any]) -> list[int]:
-    """Write and read records of `SIZES`, two of each; return the sizes that were read."""
+    """Write and read two records of each size in `SIZES`, and return the sizes that were read."""
     sizes = []
     async with Admin(**given) as admin:
         await admin.create_topics(NewTopic(topic, 1, 1))

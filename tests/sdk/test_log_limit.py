@@ -1,4 +1,4 @@
-"""Each subject gets one line per interval, which says how many others were suppressed; subjects are independent."""
+"""Each subject gets one line per interval, which says how many lines were suppressed; subjects are independent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kafkawire.sdk.log_limit import INTERVAL_MS, SUBJECTS_MAX, LogLimit
 
 @pytest.fixture
 def limit(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> LogLimit:
-    # An earlier test's simulation may have wrapped this; the extra frame would change the code location in the line.
+    # An earlier test's simulation may have wrapped this method; the extra frame would change the code location in the
+    # line.
     monkeypatch.setattr(LogLimit, "_write", inspect.unwrap(LogLimit._write))
     caplog.set_level(logging.INFO, "kafkawire.tests")
     return LogLimit(logging.getLogger("kafkawire.tests"))

@@ -1,7 +1,7 @@
-"""Every event of a running client is logged, with at least one line, and at most one per interval and subject.
+"""Every event in a running client is logged, with at least one line, and at most one per interval and subject.
 
-Method: clients on simulated clusters, each with one kind of trouble for up to an hour. The lines are read with every
-kafkawire logger at DEBUG.
+Method: run clients on simulated clusters, each with one kind of trouble for up to an hour, and read the lines with
+every kafkawire logger at DEBUG.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Lines:
         self._caplog = caplog
 
     def of(self, area: str, text: str, level: str | None = None) -> list[str]:
-        """Return an area's lines that contain a text, and forget all lines so far."""
+        """Return the lines in an area that contain a text, and forget all lines so far."""
         found = [
             record.getMessage()
             for record in self._caplog.records
@@ -57,7 +57,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 
 
 def simulation() -> Simulation:
-    """Return a client with three brokers."""
+    """Return a simulated client with three brokers."""
     simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2, 3], {"t": [1, 2, 3]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
@@ -186,7 +186,7 @@ def test_failed_batches_and_retries(lines: Lines) -> None:
 
 @pytest.mark.parametrize("group", [Group.of_classic, Group.of_consumers])
 def test_a_membership_from_its_join_to_its_end(lines: Lines, caplog: pytest.LogCaptureFixture, group: object) -> None:
-    members = group()  # type: ignore[operator]  # either of the two
+    members = group()  # type: ignore[operator]  # one of the two
     assert isinstance(members, Group)
     first = members.member("a")
     members.settle(first)
@@ -234,7 +234,7 @@ def test_commits_that_fail_for_a_while(lines: Lines) -> None:
 
 
 def test_no_secret_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A producer logs in with a wrong password, with every logger of the process at DEBUG."""
+    """A producer logs in with a wrong password, with every logger in the process at DEBUG."""
     caplog.set_level(logging.DEBUG)
 
     async def test(broker: SaslBroker) -> None:

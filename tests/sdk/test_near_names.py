@@ -1,6 +1,6 @@
 """An error about an unknown name suggests the name that was probably meant, and does so quickly.
 
-Method: a table of names, and a search of the sources for other code that compares names.
+Method: check a table of names, and search the sources for other code that compares names.
 """
 
 from __future__ import annotations

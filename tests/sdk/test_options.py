@@ -1,7 +1,7 @@
-"""Options are declared once, read under both of their names, and rejected with the name, value and limit.
+"""Options are declared once, are read under both of their names, and are rejected with the name, value and limit.
 
-Method: a class with one option of each kind; tables of accepted and rejected values, in Python and as text, and of
-values that contradict each other.
+Method: declare a class with one option of each kind, and read tables of accepted and rejected values, in Python and as
+text, and of values that contradict each other.
 """
 
 from __future__ import annotations

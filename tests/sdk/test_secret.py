@@ -1,6 +1,7 @@
-"""Only `reveal` shows a secret, and an error does not show a value that may be a secret.
+"""Only `reveal` shows a secret, and errors do not show values that may be secrets.
 
-Method: every way that Python can turn an object into text or bytes; tables of names, including misspelt ones.
+Method: try every way in which Python can turn an object into text or bytes, and tables of names, including misspelt
+ones.
 """
 
 from __future__ import annotations

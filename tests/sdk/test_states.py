@@ -1,4 +1,4 @@
-"""A table allows only its edges, and rejects others with an error that names the machine and both states."""
+"""A state table allows only its edges, and rejects others with an error that names the machine and both states."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The version is defined once: the package, the public API and the version that clients send to brokers agree.
 
-Method: all of these places are compared.
+Method: compare all of these places.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def test_keeps_its_files(tmp_path):
             )
             assert answer.responses[0].partition_responses[0].base_offset == 0
             used_seconds = broker.cpu_seconds
-            while broker.cpu_seconds == used_seconds:  # counted in ticks: a few hundred requests take one
+            while broker.cpu_seconds == used_seconds:  # a few hundred requests take one tick
                 client.fetch("t", 1, 0)
             assert broker.cpu_seconds > used_seconds
         assert broker.resident_bytes > 10_000_000

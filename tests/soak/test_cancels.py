@@ -1,4 +1,4 @@
-"""A short storm of cancellations runs to completion and finds no fault; faults are counted."""
+"""A short storm of cancellations runs to completion without finding a fault; faults are counted."""
 
 from __future__ import annotations
 

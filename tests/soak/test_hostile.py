@@ -1,6 +1,6 @@
-"""Hostile clients do no harm, and the soak notices a broker that fails because of them.
+"""Hostile clients do no harm, and the soak test notices a broker that fails because of them.
 
-Method: a short run, and a log that has a traceback.
+Method: do a short run, and check a log that contains a traceback.
 """
 
 from __future__ import annotations

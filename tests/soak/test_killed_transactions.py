@@ -1,6 +1,6 @@
-"""A transaction is complete or absent, and the check notices one that is neither.
+"""Every transaction is either complete or absent, and the check notices one that is neither.
 
-Method: some transactions on a separate broker; the notes about them are changed before the check.
+Method: run some transactions on a separate broker, and change the notes about them before the check.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_noticed(client: RawClient) -> None:
     transactor._commit_offset(client, 5_000)
     transactor._named.clear()
     transactor.begin(client)
-    transactor.check(client)  # it was not committed, and does not count
+    transactor.check(client)  # it was not committed, so it is not counted
 
     with pytest.raises(Failure, match="was given twice"):
         transactor._is(transactor._producer)
@@ -88,7 +88,7 @@ def test_open_transaction_is_noticed(client: RawClient) -> None:
             raise ConnectionError
         return end(client, request, *arguments)  # type: ignore[arg-type]  # what `work` gives
 
-    transactor._ask = leave_open  # type: ignore[method-assign]  # stands for a connection that ends
+    transactor._ask = leave_open  # type: ignore[method-assign]  # simulates a connection that ends
     with pytest.raises(ConnectionError):
         transactor.work(client, Random(0))
     with pytest.raises(Failure, match="a transaction hangs"):

@@ -1,6 +1,6 @@
-"""A killed broker keeps acknowledged records, and the soak notices one that does not.
+"""A killed broker keeps acknowledged records, and the soak test notices a broker that does not.
 
-Method: a few kills; stored records that are removed, duplicated or changed before the check; and workers whose
+Method: kill a broker a few times; remove, duplicate or change stored records before the check; and use workers whose
 requests fail, or whose connection ends before the broker does.
 """
 

@@ -11,7 +11,7 @@ from tools.soak import leak
 
 
 def test_memory_is_that_of_this_process() -> None:
-    kept = mmap.mmap(-1, 64 << 20)  # separate pages, whatever memory the allocator has to spare
+    kept = mmap.mmap(-1, 64 << 20)  # new pages, however much spare memory the allocator has
     before = leak.resident_bytes()
     kept[:] = bytes(1) * len(kept)
     assert leak.resident_bytes() - before > len(kept) // 2

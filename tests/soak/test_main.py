@@ -1,4 +1,4 @@
-"""A soak is run by name."""
+"""A soak test is selected by name."""
 
 from __future__ import annotations
 

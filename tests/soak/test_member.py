@@ -1,4 +1,4 @@
-"""A member writes its records down before it requests more, and leaves on request."""
+"""A member logs its records before it requests more, and leaves on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duplicates are attributed to a crash, to a member considered dead, or to a graceful change."""
+"""Duplicates are attributed to a crash, to a member that was considered dead, or to a graceful change."""
 
 from __future__ import annotations
 

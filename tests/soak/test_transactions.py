@@ -1,6 +1,6 @@
-"""The soak counts missing, duplicate and unknown records in the copy, and its workers rewind to the committed offsets.
+"""The soak test counts missing, duplicate and unknown records in the copy; its workers rewind to the committed offsets.
 
-Method: the parts that do not need three nodes, on the reference broker; `python -m tools.soak` runs the whole soak.
+Method: run the parts that do not need three nodes on the reference broker; `python -m tools.soak` runs the whole test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The weather is as bad as requested, and the broker survives it."""
+"""The simulated weather is as bad as requested, and the broker survives it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(network: StormyNetwork, broker: BrokerProcess) -> None:
 
     async def run() -> None:
         (await _ask(network, broker)).close()
-        await asyncio.sleep(0)  # the socket is closed one turn later
+        await asyncio.sleep(0)  # the socket is closed one loop iteration later
 
     asyncio.run(run())
 

@@ -1,7 +1,7 @@
-"""A broker that gets 200 SIGKILLs under load keeps acknowledged records and complete transactions.
+"""A broker killed 200 times with SIGKILL under load keeps acknowledged records and complete transactions.
 
-Method: the kills soak. It takes minutes, so pytest does not collect a file of this name; `make test-kills` runs it.
-For two thousand kills: `python -m tools.soak kills --kills 2000`.
+Method: run the kills soak. It takes minutes, so the file has a name that pytest does not collect; `make test-kills`
+runs it. For two thousand kills, run `python -m tools.soak kills --kills 2000`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from tools.soak import kills
 
-#: One kill in four is a SIGTERM, so 200 are SIGKILLs: about 70 s on two idle cores, and 260 s on busy ones.
+#: One kill in four is a SIGTERM, so 200 are SIGKILLs. This takes about 70 s on two idle cores, and 260 s on busy ones.
 ENDS = 266
 
 

@@ -1,4 +1,4 @@
-"""An HTML reader that sees a page as a browser does, for the tests of pages."""
+"""An HTML reader that sees a page as a browser does, for tests of generated pages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The generated tables of configurations equal their sources.
+"""The generated configuration tables equal their sources.
 
-Method: Kafka's tables, and a small table whose module is executed.
+Method: compare Kafka's tables with their module, and execute the module of a small table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A generated module has a class for each message and structure, typed, described and readable.
+"""A generated module has a typed, documented and readable class for each message and structure.
 
-Method: modules of small schemas are executed and their classes checked; the text is checked for its line length and the
-parts that people read.
+Method: execute the modules of small schemas and check their classes; check the text's line length and the parts that
+people read.
 """
 
 from __future__ import annotations

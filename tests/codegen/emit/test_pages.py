@@ -1,6 +1,6 @@
 """Templates escape every value, and a missing value is an error.
 
-Method: values that are HTML, and values in the language of the templates.
+Method: render values that contain HTML, and values written in the template language.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The engines have code for the fields of today's records, and refuse other fields by name.
+"""The engines have code for the fields of today's records, and refuse any other field with an error that names it.
 
-Method: the formats of the schemas; fields that differ in one respect.
+Method: try the formats in the schemas, then fields that differ from them in one respect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The table of internal records lists every record type under its topic.
 
-Method: the emitter on a few schemas; the text is executed and checked.
+Method: run the emitter on a few schemas, execute its text, and check the result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The generated record formats equal the schemas, in Python and for the extension.
 
-Method: the emitted text is executed; its numbers are compared with `struct` and with known facts about the formats.
+Method: execute the emitted text, and compare its numbers with `struct` and with known facts about the formats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMATS = load_record_formats(SCHEMAS)
 
 
 def run() -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": __name__}  # as in a loaded module: dataclasses look it up
+    namespace: dict[str, Any] = {"__name__": __name__}  # dataclasses look it up, as in a loaded module
     exec(compile(emit_record_formats(FORMATS, "digest"), "generated", "exec"), namespace)
     return namespace
 

@@ -1,7 +1,7 @@
-"""The generated Cython reads, measures and writes the fields of a record in the order of the schema.
+"""The generated Cython reads, measures and writes a record's fields in the order given by the schema.
 
-Method: the positions of the fields in the emitted text, for the unchanged schemas and with another field order. The
-record tests show that the extension is built from it and agrees with the other engines.
+Method: check the positions of the fields in the emitted text, for the unchanged schemas and for another field order.
+The record tests show that the extension is built from this text and agrees with the other engines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The generated Python reads and writes records as the schemas say, even after a schema changes.
+"""The generated Python reads and writes records as the schemas define them, even after a schema changes.
 
-Method: the emitted text is executed, for the unchanged schemas and with two fields swapped; its output is read by the
-construct engine's form of the same schemas, and by the text itself.
+Method: execute the emitted text, for the unchanged schemas and with two fields swapped; read its output with the
+construct engine's form of the same schemas, and with the emitted code itself.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run(text: str) -> dict[str, Any]:
 
 
 def read_by_construct(monkeypatch: pytest.MonkeyPatch, formats: dict[str, RecordFormat], data: bytes) -> Any:
-    """Return the record as the construct engine reads it with other formats."""
+    """Return the record as the construct engine reads it with the given formats."""
     generated = run(emit_record_formats(formats, "digest"))
     monkeypatch.setattr(construct, "FORMATS", generated["FORMATS"])
     construct.form.cache_clear()

@@ -1,7 +1,7 @@
-"""The reference contains everything in the schemas, its links lead somewhere, and its HTML is well-formed.
+"""The reference contains everything in the schemas, every link has a target, and the HTML is well-formed.
 
-Method: the reference of the whole project: each link is followed, each message, field and error looked up; one small
-message whose page is checked in detail.
+Method: in the whole project's reference, follow each link and look up each message, field and error; check the page of
+one small message in detail.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def tree() -> dict[Path, str]:
 
 @pytest.fixture
 def sample(tmp_path: Path) -> str:
-    """Return the page of the sample."""
+    """Return the page of the sample message."""
     path = tmp_path / "ping.yaml"
     path.write_text(SAMPLE)
     return reference_tree({Path("messages/ping.yaml"): load_file(path)})[Path("messages/ping.html")]

@@ -1,6 +1,6 @@
-"""The header of a generated file names its origin; a package loads a module when one of its names is first used.
+"""A generated file's header names its origin; a package loads a module when one of that module's names is first used.
 
-Method: one origin that is a file, and one described in words; a package that is written to a folder and imported.
+Method: use one origin that is a file and one described in words; write a package to a folder and import it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The generated tables equal the tables of the schemas.
+"""The generated tables equal the tables in the schemas.
 
-Method: each emitter on a small table; the text is executed and checked. `test_parity.py` tests that the project's
-tables agree with Kafka's.
+Method: run each emitter on a small table, execute its text, and check the result. `test_parity.py` tests that the
+project's tables agree with Kafka's.
 """
 
 from __future__ import annotations

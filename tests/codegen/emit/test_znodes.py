@@ -1,6 +1,6 @@
 """The generated module has a constant for each node and a named tuple for each content type.
 
-Method: a small table with every key, whose module is run and used; the checked-in module, which has Kafka's nodes.
+Method: run and use the module of a small table with every key; look up Kafka's nodes in the checked-in module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`kafkawire broker` runs until told to stop, and reports errors in its arguments.
 
-Method: the command runs in its own process, with a time limit; refusals before the start are tested in this process.
+Method: run the command in a separate process, with a time limit; test refusals before startup in this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "kafkawire.commands.main", "broker"]
 TIMEOUT_SECONDS = 60
 
 SHOW_MODULES = "import sys; from kafkawire.commands.main import main; main(); print(*sys.modules)"
-#: Packages that a broker does not need: those for help, for schemas, or only for some topics.
+#: Packages that a broker does not need: those for help, for schemas, or for only some topics.
 NOT_LOADED = {
     "typer", "click", "rich", "pydantic", "yaml", "jsonschema", "construct", "lz4", "snappy", "zstandard", "pyarrow",
 }  # fmt: skip
@@ -55,7 +55,7 @@ def test_runs_until_it_is_stopped(tmp_path):
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a broker, and yield it with the line that it prints once it is listening."""
+    """Run a broker, and yield its process with the line that it prints once it is listening."""
     command = [*COMMAND, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -90,7 +90,7 @@ def test_configuration_file(tmp_path):
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path):
-    """A client that does not read its responses delays the first signal."""
+    """A client that does not read its responses delays the effect of the first signal."""
     with running("--ephemeral", "--listen", "127.0.0.1:0") as (process, line):
         host, _, port = line.split()[3].rstrip(",").rpartition(":")
         with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as client:
@@ -124,7 +124,7 @@ def test_arguments_count_more_than_the_file(tmp_path):
 
 
 def opened_by(pid: int) -> list[str]:
-    """Return the targets of a process's descriptors, except for any that it closes meanwhile."""
+    """Return the targets of a process's descriptors, except those that it closes meanwhile."""
     opened = []
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -146,7 +146,7 @@ def test_nothing_is_written_by_an_ephemeral_broker(tmp_path, monkeypatch):
 
 
 def status_of(*arguments: str) -> int | str | None:
-    """Return the status of the command, run in this process with arguments that it refuses."""
+    """Run the command in this process, with arguments that it refuses, and return its status."""
     try:
         return main(["broker", *arguments])
     except SystemExit as end:
@@ -211,7 +211,7 @@ def test_an_address_that_does_not_exist(tmp_path):
     assert "kafkawire broker: " in result.stderr
 
 
-#: A disk with no room for one of the files.
+#: A program that simulates a disk with no room for one of the files.
 FULL_FOR_ONE = """
 import errno, os, sys
 name, write = sys.argv.pop(1), os.write

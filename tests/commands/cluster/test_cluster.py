@@ -1,6 +1,6 @@
-"""`kafkawire cluster` runs a cluster until a signal or `stop`, and its other commands act on it or show it.
+"""`kafkawire cluster` runs a cluster until a signal or `stop`; its other commands act on the cluster or show its state.
 
-Method: `start` runs in its own process with stand-ins for brokers, and the other commands in this process.
+Method: run `start` in a separate process with stand-ins for brokers, and the other commands in this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.commands import main
 from kafkawire.commands.cluster import cluster as module
 from tests.local_cluster.fake_members import FAKE_BROKER, listening_address
 
-#: The command, with stand-ins for brokers, whose own command has four words.
+#: The command, with stand-ins for brokers; the command for a stand-in has four words.
 PROGRAM = """
 import sys
 from kafkawire.local_cluster import supervisor
@@ -49,7 +49,7 @@ def started(
 
 @pytest.fixture
 def zookeeper() -> Iterator[str]:
-    """The address of a socket that accepts connections, as a ZooKeeper would."""
+    """The address of a socket that accepts connections, as a ZooKeeper server would."""
     with listening_address() as address:
         yield address
 
@@ -172,7 +172,7 @@ def test_arguments_that_cannot_be(
 
 
 def test_a_table_that_is_watched(tmp_path: Path, zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watching continues until interrupted; here, after two tables."""
+    """Watching continues until it is interrupted, here after two tables."""
     pauses = []
 
     async def pause(seconds: float) -> None:

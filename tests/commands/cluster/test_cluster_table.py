@@ -1,6 +1,6 @@
-"""The tables show each member's state and each partition's replicas, the worst partitions first if not all fit.
+"""The tables show each member's state and each partition's replicas, with the worst partitions first if not all fit.
 
-Method: the rows for a record and a view are checked individually.
+Method: check each row that a record and a view produce.
 """
 
 from __future__ import annotations

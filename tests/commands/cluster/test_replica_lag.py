@@ -1,6 +1,6 @@
-"""Leaders, in-sync replicas and lags come from the brokers that answer; the others are left out.
+"""Leaders, in-sync replicas and lags are read from the brokers that answer; the others are left out.
 
-Method: a cluster of two brokers in this process, one of which is killed; then responses without a broker.
+Method: run a cluster of two brokers in this process, and kill one of them; then pass in responses without a broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_a_cluster_that_loses_a_broker() -> None:
             assert view.controller in (1, 2)
             assert [each[:4] for each in view.partitions] == [("t", 0, 1, (1, 2)), ("t", 1, 2, (2, 1))]
             assert [set(each.in_sync) for each in view.partitions] == [{1, 2}, {1, 2}]
-            assert [each.lags for each in view.partitions] == [{2: 0}, {1: 0}], "acks=all waits for both"
+            assert [each.lags for each in view.partitions] == [{2: 0}, {1: 0}], "acks=all must wait for both"
             await cluster.kill(2)
             found = await look_at(addresses)
             assert found is not None
@@ -49,7 +49,7 @@ def test_nobody_answers() -> None:
 
 
 def test_lags_of_replicas_that_are_known() -> None:
-    """The data read about a partition with a leader, one without, and one whose leader did not answer."""
+    """Data is read about a partition with a leader, one without, and one whose leader did not answer."""
     part = MetadataResponse.MetadataResponsePartition
     parts = [
         part(partition_index=index, leader_id=leader, replica_nodes=[1, 2, 3], isr_nodes=[1])

@@ -1,6 +1,6 @@
 """The commands print a line for each suite and a total, exit with 1 on failures and with 2 on wrong arguments.
 
-Method: the Typer app is called in this process on small folders and on addresses where nothing listens.
+Method: call the Typer app in this process, on small folders and on addresses where nothing listens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def copy_headers(folder: Path) -> None:
-    """Copy one file of vectors, with a table of coverage that lists no other."""
+    """Copy one file of vectors, and write a coverage table that lists only that file."""
     shutil.copy(VECTORS / "headers.jsonl.gz", folder)
     (folder / "coverage.json").write_text('{"files": {"headers.jsonl.gz": {"lines": 18}}}')
 
@@ -49,7 +49,7 @@ def test_codec_with_failures(tmp_path: Path) -> None:
 
 
 def test_codec_without_vectors(tmp_path: Path) -> None:
-    """An empty file once passed: "0 passed, 0 failed", exit status 0."""
+    """An empty file used to pass, with "0 passed, 0 failed" and exit status 0."""
     (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(b""))
     code, output = run("codec", "--vectors", str(tmp_path), "--engine", "python")
     assert (code, output.splitlines()) == (

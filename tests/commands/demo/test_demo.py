@@ -1,6 +1,6 @@
-"""The demo does its main work on real input, and reports errors.
+"""The demo works on real input, and reports errors.
 
-Method: the command runs as a process, on a small file and on unusable input and addresses.
+Method: run the command as a process, on a small file and with unusable input and addresses.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_failures(arguments: list[str], text: str) -> None:
 
 
 def test_interrupt() -> None:
-    """Ctrl-C ends demo and broker without a traceback, as soon as the current step is done."""
+    """Ctrl-C ends the demo and the broker without a traceback, as soon as the current step is done."""
     with subprocess.Popen(
         [*COMMAND, "--no-spark"],
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""Spark finds the broker's records in the segment files.
+"""Spark counts the broker's records in the segment files.
 
-Method: the process that the demo starts counts a hand-made folder of segments. Where Spark cannot run, the count is
-skipped, and the reason is given.
+Method: let the process that the demo starts count the records in a handmade folder of segments. If Spark cannot run,
+the test is skipped, and the reason is shown.
 """
 
 from __future__ import annotations

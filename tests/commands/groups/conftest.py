@@ -1,4 +1,4 @@
-"""A broker, and a group for each test."""
+"""Fixtures: a broker, and a group for each test."""
 
 from __future__ import annotations
 

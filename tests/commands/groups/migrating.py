@@ -1,4 +1,4 @@
-"""A group with offsets in Kafka and in ZooKeeper, and `kafkawire groups migrate-offsets` to move them."""
+"""A group with offsets in Kafka and ZooKeeper, and the command that copies them: `kafkawire groups migrate-offsets`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Scene"]
 
 
 class Scene:
-    """A broker, a ZooKeeper, and the command between them.
+    """A broker, a ZooKeeper registry, and the command that copies between them.
 
     Attributes:
         group: the group, a new one for each test.
@@ -45,7 +45,7 @@ class Scene:
             return admin.list_group_offsets(self.group)
 
     def run(self, to: str, *options: str, code: int = 0) -> str:
-        """Run the command, and return its output on both streams."""
+        """Run the command, and return its output from both streams."""
         where = ["--bootstrap", self.node.bootstrap, "--zookeeper", "z:2181/kafka", "--to", to]
         assert main.main(["groups", "migrate-offsets", self.group, *where, *options]) == code
         shown = self._capsys.readouterr()

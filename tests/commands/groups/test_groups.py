@@ -1,6 +1,6 @@
-"""`kafkawire groups` reads its arguments, prints what it did, and reports errors in one line.
+"""`kafkawire groups` reads its arguments, prints what it has done, and reports errors in one line.
 
-Method: the command runs in this process; `test_offset_migration.py` tests the copies.
+Method: run the command in this process; `test_offset_migration.py` tests the copying.
 """
 
 from __future__ import annotations

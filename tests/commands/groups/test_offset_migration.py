@@ -1,7 +1,7 @@
 """A group's offsets are copied from ZooKeeper to Kafka and back, unless it has members or an offset would decrease.
 
-Method: the command, a reference broker and a registry all run in this process; a real ZooKeeper is used in
-tests/kafka/test_zookeeper_migration.py.
+Method: run the command, a reference broker and a registry in this process; tests/kafka/test_zookeeper_migration.py uses
+a real ZooKeeper server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kafkawire dump` takes files and folders, reports unreadable ones, and ends quietly when its output is closed.
+"""`kafkawire dump` accepts files and folders, reports unreadable ones, and exits quietly when its output is closed.
 
-Method: the command runs in this process, or in its own where signals and pipes matter. The tests in
+Method: run the command in this process, or in a separate one if signals or pipes matter. The tests in
 `tests/commands/inspection/dumping/` cover the content of files.
 """
 
@@ -45,7 +45,7 @@ def test_segments_before_the_offset_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("added", [".deleted", ".cleaned", ".swap"])
 def test_segments_that_are_being_removed_hide_none(tmp_path: Path, added: str) -> None:
-    """After compaction, one segment has the offsets of several others, which remain beside it for a minute."""
+    """After compaction, one segment has the offsets of several others, which remain next to it for a minute."""
     segment(tmp_path, batch(0, b"a"), batch(9, b"b"), base_offset=0)
     segment(tmp_path, batch(7, b"old"), base_offset=7, suffix=f".log{added}")
     found = objects("--from-offset", "8", tmp_path)
@@ -129,7 +129,7 @@ def test_a_topic_whose_records_are_not_decoded(tmp_path: Path, topic: str) -> No
 
 
 def visits(folder: Path, topic: str = "__visits") -> Path:
-    """Write a segment of the topic that `write_record_schemas` describes."""
+    """Write a segment for the topic that `write_record_schemas` describes."""
     builder = BatchBuilder()
     builder.append(0, b"\0\x09\0\x03Ada", b"\0\1\0\0\0\x4d\0", ())
     builder.append(0, b"\0\x09\0\x03Bob", None, ())
@@ -220,7 +220,7 @@ def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedPr
 
 @FULL_DEVICE.mark
 def test_output_that_fails_is_said_once(tmp_path: Path) -> None:
-    """The error is not repeated for every file read."""
+    """The error is not repeated for every file that is read."""
     for number in range(20):
         segment(tmp_path, batch(number, b"x" * 100_000), base_offset=number)
     for path in (tmp_path, tmp_path / "t-0" / log_name(0)):

@@ -1,7 +1,7 @@
-"""`explain` describes each byte, `show` the layout of a version, for Kafka's schemas and for a user's own.
+"""For Kafka's schemas and a user's own, `explain` describes each byte, and `show` describes the layout of a version.
 
-Method: the functions run on golden vectors, with every byte covered; commands run in this process, on hexadecimal text,
-stdin, files and segments; mistakes give a one-line error.
+Method: run the functions on golden vectors, with every byte covered; run the commands in this process, on hexadecimal
+text, stdin, files and segments, and with mistakes, which give a one-line error.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pyte
 
 
 def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
-    """A forgotten @ is reported, as is an index passed in place of a segment."""
+    """A missing @ is reported, and so is an index passed in place of a segment."""
     path = tmp_path / "0.index"
     path.write_bytes(bytes(8))
     for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):

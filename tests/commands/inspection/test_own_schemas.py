@@ -1,7 +1,7 @@
-"""A user's own APIs are decoded with a folder of schemas.
+"""A user's own APIs are decoded with the schemas in a folder.
 
-Method: the command reads frames and a capture of the example's API, with its folder and without; modified copies of
-Kafka's schemas; a folder of records; a folder of messages that belong to no API.
+Method: run the command on frames and on a capture of the example's API, with its folder and without it; use modified
+copies of Kafka's schemas, a folder of records, and a folder of messages that belong to no API.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_frames_without_the_folder() -> None:
 
 
 def test_a_capture(tmp_path: Path) -> None:
-    """Kafka's own APIs are read along with those of the folder."""
+    """Kafka's own APIs are read along with those in the folder."""
     path = tmp_path / "talk.pcap"
     path.write_bytes(pcap(TALK.packets))
     lines = run("explain", "--schemas", FOLDER, "--pcap", path)

@@ -1,7 +1,7 @@
 """`kafkawire pipeline` audits segments, and reports errors in one line.
 
-Method: the command runs as a process: on this machine, on a cluster of two workers, through spark-submit, and killed
-halfway; wrong arguments are tried in this process. Skipped if Spark or Java is missing.
+Method: run the command as a process on this machine, on a cluster of two workers, and through spark-submit; kill it
+halfway; try wrong arguments in this process. The tests are skipped if Spark or Java is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 
 COMMAND = [sys.executable, "-m", "kafkawire", "pipeline"]
 
-#: For a process with its own Spark: a few short queries gain more from a fast start than from optimized code.
+#: For a process with its own Spark: a few short queries gain more from a fast startup than from optimized code.
 ENVIRONMENT = {
     **os.environ,
     "PYSPARK_PYTHON": sys.executable,
@@ -38,7 +38,7 @@ ENVIRONMENT = {
 }
 
 
-#: The demo with a smaller shop, in its own process since it stops Spark; the sensors still fill several segments.
+#: The demo with a smaller shop, in a separate process because it stops Spark; the sensors still fill several segments.
 DEMO = """
 import sys
 from functools import partial
@@ -96,14 +96,14 @@ def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
         command = [spark_command("spark-submit"), "--master", master, *confs, pipeline.__file__]
         found = run("audit", folder, "--out", tmp_path / "audit", "--json", "--no-report", command=command)
         assert found.returncode == 0, found.stderr
-        assert all(any((tmp_path / f"worker-{number}").rglob("stderr")) for number in range(2)), "a worker had no part"
+        assert all(any((tmp_path / f"worker-{number}").rglob("stderr")) for number in range(2)), "an idle worker"
     numbers = json.loads(found.stdout)
     assert (numbers["records"], numbers["partitions"], numbers["gaps"]) == (30_600, 4, 0)
     assert numbers["report"] is None
     assert [finding["text"] for finding in numbers["findings"]] == ["large is hardly compressed"]
     events = "".join(path.read_text("utf-8") for path in (tmp_path / "events").rglob("*") if path.is_file())
     spilled = sum(map(int, re.findall(r'"Disk Bytes Spilled":(\d+)', events)))
-    assert spilled > 0, "everything fitted into memory"
+    assert spilled > 0, "nothing was spilled to disk"
 
 
 @pytest.mark.spark
@@ -121,7 +121,7 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
                 break
-        assert process.poll() is None, "it ended too soon"
+        assert process.poll() is None, "the audit ended too soon"
         os.killpg(process.pid, signal.SIGKILL)
     finally:
         process.kill()
@@ -139,7 +139,7 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_full_disk(folder: Path, tmp_path: Path) -> None:
-    """A full disk is reported in one line, the previous audit stays intact, and the next audit succeeds.
+    """A full disk is reported in one line, the previous audit remains intact, and the next audit succeeds.
 
     No file may grow beyond 2 MB, so a write fails halfway, as on a full disk.
     """
@@ -196,7 +196,7 @@ def test_mistakes(arguments: list[str], text: str, capsys: pytest.CaptureFixture
 def test_where_a_demo_goes(
     name: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only a new or empty folder is accepted (the demo then fails here for lack of Spark); others stay unchanged."""
+    """Only a new or empty folder is accepted (here, the demo then fails for lack of Spark); others stay unchanged."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "file").touch()
@@ -212,7 +212,7 @@ def test_where_a_demo_goes(
 @pytest.mark.thorough
 @pytest.mark.usefixtures("needs_spark")
 def test_a_demo_to_its_end(tmp_path: Path) -> None:
-    """The demo's audit finds the damage done, and everything else that the shop's day is designed to show."""
+    """The demo's audit finds the planted damage, and everything else that the shop's day is designed to show."""
     out = tmp_path / "audit"
     found = run("--out", out, "--no-browser", command=[sys.executable, "-c", DEMO])
     assert (found.returncode, found.stderr) == (0, "")
@@ -271,7 +271,7 @@ def test_where_spark_runs(
 
 
 def test_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The arguments are passed to the audit of brokers, with the options from the file."""
+    """The arguments and the options from the file are passed to the audit of brokers."""
     pytest.importorskip("pyarrow")
     from kafkawire.sdk.spark.audit import audit
 
@@ -343,7 +343,7 @@ def test_what_a_finding_makes_of_the_status(
 
 
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change to a folder that contains an empty one, and preserve this process's environment."""
+    """Change to a folder that contains an empty folder, and preserve this process's environment."""
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pipeline, "starting_quickly", lambda: None)
@@ -356,7 +356,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_known_before_spark_starts(
     path: str, small_bytes: int, quick: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """For small data, the JVM compiles quickly; other file systems are not checked first."""
+    """For small data, the JVM uses only its quick compiler; other file systems are not checked first."""
     pytest.importorskip("pyarrow")
     empty_folder(tmp_path, monkeypatch)
     segment = tmp_path / "folder" / "orders-0" / f"{0:020}.log"
@@ -375,7 +375,7 @@ def test_a_mistaken_path_is_reported_before_spark_starts(
     pytest.importorskip("pyarrow")
 
     def start_spark(name: str, master: str | None) -> None:
-        raise AssertionError("it takes half a minute where the machine is busy")
+        raise AssertionError("Spark must not start: it takes half a minute on a busy machine")
 
     monkeypatch.setattr(pipeline, "why_not", lambda: None)
     monkeypatch.setattr(pipeline, "start_spark", start_spark)

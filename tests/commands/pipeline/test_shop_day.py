@@ -1,4 +1,4 @@
-"""The day of the demo has everything that its report shows, and the same records each time."""
+"""The demo's day contains everything that its report shows, and has the same records each time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_day(tmp_path: Path) -> None:
 
 
 def content(folder: Path, topic: str) -> list[Any]:
-    """Return the records of a topic; for groups, their commits in order, without times, which depend on the machine."""
+    """Return a topic's records; for groups, return the commits in order, without the machine-dependent times."""
     found: list[Any] = []
     for path in sorted(folder.glob(f"{topic}-*/*.log")):
         for each in read_stored(Memory(path.read_bytes())):
@@ -53,7 +53,7 @@ def content(folder: Path, topic: str) -> list[Any]:
 
 @pytest.mark.thorough
 def test_the_same_each_time(tmp_path: Path) -> None:
-    """Records with a key are in the same places; those without are the same, but may be in other partitions."""
+    """Records with keys are in the same places; those without keys are the same, but may be in other partitions."""
     for name in ("first", "second"):
         write_day(tmp_path / name, scale=0.01)
     first, second = (tmp_path / name / "broker" for name in ("first", "second"))  # without the damaged copy

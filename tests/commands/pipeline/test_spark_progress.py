@@ -1,6 +1,6 @@
-"""Progress is shown on a terminal, and nowhere else.
+"""Progress is shown only on a terminal.
 
-Method: a hand-made tracker, and a console that writes to memory.
+Method: use a handmade tracker, and a console that writes to memory.
 """
 
 from __future__ import annotations

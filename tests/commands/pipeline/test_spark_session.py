@@ -1,6 +1,7 @@
-"""A command gets a session on this machine, without the JVM's startup output, or the reason why it cannot start.
+"""A command gets a session on this machine, without the JVM's startup output, or the reason why none can start.
 
-Method: a new process for each test, since a process has one session. The search for Java gets incomplete machines.
+Method: run each test in a new process, since a process has one session. The search for Java is tested on simulated
+machines with parts of the installation missing.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ spark.stop()
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_what_workers_log_is_seen() -> None:
-    """The JVM's output about a failed task is not shown, since the failure is raised as an exception."""
+    """The JVM's output about a failed task is not shown, because the failure is raised as an exception."""
     found = run(sys.executable, "-c", LOGGING)
     assert found.stdout.split() == ["2", "True"], found.stderr
     assert found.stderr.splitlines() == ["dropped from here"]
@@ -120,7 +121,7 @@ def test_versions_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told:
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "-XX:TieredStopAtLevel=1"), ("-Dx=y", "-Dx=y")])
 def test_a_quick_start(given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options in the environment take precedence."""
+    """Options set in the environment take precedence."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", given or "")
     if given is None:
         monkeypatch.delenv("JDK_JAVA_OPTIONS")

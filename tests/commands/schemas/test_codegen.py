@@ -1,6 +1,6 @@
-"""Every command does its work, prints it, and exits with 0, with 1 for "no", or with 2 and one line for wrong usage.
+"""Every command does and prints its work, and exits with 0, with 1 for "no", or with 2 and one line for wrong usage.
 
-Method: the commands run in this process on small folders; the relevant texts and exit codes are checked.
+Method: run the commands in this process on small folders, and check the relevant texts and exit codes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def release(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def schemas(tmp_path: Path, release: Path) -> Path:
-    """Return the schemas of the release."""
+    """Return the folder with the release's schemas."""
     run("import", release, "--schemas", tmp_path / "schemas")
     return tmp_path / "schemas"
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    """Run a command and return its output on both streams."""
+    """Run a command, and return its output from both streams."""
     result = CliRunner().invoke(app, list(map(str, arguments)))
     assert result.exit_code == code, result.output
     return result.output
@@ -142,7 +142,7 @@ def test_code_of_other_schemas_never_goes_into_our_own_package(
     files = {path: path.read_bytes() for path in ours.rglob("*.py")}
     (schemas / "messages" / "ping.yaml").rename(schemas / "messages" / "pong.yaml")
     assert run_app(app, "codegen", [command, "--schemas", str(schemas)]) == 2
-    assert "say where its code goes with --out" in capsys.readouterr().err  # on one line, however long the path is
+    assert "say where its code goes with --out" in capsys.readouterr().err  # on one line, however long the path
     assert {path: path.read_bytes() for path in ours.rglob("*.py")} == files
 
 

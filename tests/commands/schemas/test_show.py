@@ -1,6 +1,6 @@
 """Every message and every record format can be shown; an error about a wrong name suggests the right one.
 
-Method: the command runs in this process; layouts of record formats are compared with their schemas.
+Method: run the command in this process, and compare the layouts of record formats with their schemas.
 """
 
 from __future__ import annotations

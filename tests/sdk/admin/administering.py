@@ -1,4 +1,4 @@
-"""An admin client with one or two scripted brokers, and a broker's answers to CreateTopics."""
+"""Run tests with an admin client and one or two scripted brokers; answer CreateTopics as a broker does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 __all__ = ["REQUEST_TIMEOUT_MS", "Pair", "administering", "created"]
 
-#: A broker of this release.
+#: For a broker of this release, whose versions are all the newest.
 NEWEST: Mapping[ApiKey, int] = MappingProxyType({})
 
 #: Not the default.
@@ -35,8 +35,8 @@ def administering(
 
     Args:
         test: called with the broker and the admin.
-        last_versions: by API, the newest version that the broker supports, if older than that of this release; -1 for
-            none.
+        last_versions: the newest version that the broker supports, keyed by API, if it is older than this release's; -1
+            for none.
     """
 
     async def run() -> None:
@@ -75,7 +75,7 @@ class Pair:
             broker.responders[ApiKey.METADATA] = self._metadata
 
     def administering(self, test: Callable[[Admin], Awaitable[None]], **options: Any) -> None:
-        """Run a test with an admin of the cluster."""
+        """Run a test with an admin for the cluster."""
 
         async def run() -> None:
             async with Admin(str(BROKER), network=self.brokers[1].network, retry_backoff_ms=1, **options) as admin:

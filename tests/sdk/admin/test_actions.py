@@ -1,6 +1,6 @@
-"""An admin retries retriable errors at whichever broker is responsible by then.
+"""An admin retries after retriable errors, each time at the broker that is responsible by then.
 
-Method: a scripted in-memory broker refuses a few times. test_admin.py covers what each action sends and returns.
+Method: let a scripted in-memory broker refuse a few times. test_admin.py covers what each action sends and returns.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_another_leader_is_found() -> None:
 
 @pytest.mark.parametrize(("name", "number", "api_timeout_ms"), [("gone", 0, 3_600_000), ("t", 9, 100)])
 def test_offsets_of_what_does_not_exist(name: str, number: int, api_timeout_ms: int) -> None:
-    """A missing topic is reported immediately, a missing partition only after a while."""
+    """A missing topic is reported immediately; a missing partition is reported only after a while."""
     partition = TopicPartition(name, number)
 
     async def run() -> None:

@@ -1,6 +1,6 @@
 """Each method of an admin sends the right request and returns plain values; errors name their subject.
 
-Method: a scripted in-memory broker, with handmade responses.
+Method: call a scripted in-memory broker with handmade responses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T0 = TopicPartition("t", 0)
 
 
 def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataResponseTopic] = ()) -> MetadataResponse:
-    """Return the metadata of a cluster where every node is this one broker."""
+    """Return the metadata of a cluster in which every node is this one broker."""
     return MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(i, *BROKER) for i in node_ids], topics=topics
     )
@@ -357,7 +357,7 @@ def test_what_only_one_broker_knows_is_asked_there() -> None:
             for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
                 with pytest.raises(KafkaWireError, match="DescribeConfigs to node 9: there was no broker"):
                     await admin.describe_configs(kind, "9")
-            assert await admin.describe_configs(ConfigResourceType.BROKER, "") == {}  # the defaults of all brokers
+            assert await admin.describe_configs(ConfigResourceType.BROKER, "") == {}  # the defaults for all brokers
             assert await admin.describe_configs(ConfigResourceType.BROKER_LOGGER, "1") == {}
 
     asyncio.run(run())

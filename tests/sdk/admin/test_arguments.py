@@ -1,6 +1,6 @@
 """Arguments for topics and resources are converted exactly, or rejected with an error that names the fault.
 
-Method: tables. More wrong arguments are in tests/test_arguments.py.
+Method: check tables of arguments. More wrong arguments are in tests/test_arguments.py.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_resources_that_cannot_be(kind: object, name: object, message: str) -> N
 
 
 def test_new_partitions() -> None:
-    given = {"a": 3, "b": NewPartitions(2, [[1, 2]])}  # type: ignore[arg-type]  # lists do as well
+    given = {"a": 3, "b": NewPartitions(2, [[1, 2]])}  # type: ignore[arg-type]  # lists are accepted too
     assert checked_new_partitions(given) == {"a": NewPartitions(3), "b": NewPartitions(2, ((1, 2),))}
 
 

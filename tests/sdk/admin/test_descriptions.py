@@ -27,7 +27,7 @@ def test_frozen(attribute: str) -> None:
     [NewTopic("t"), NewTopic("t", 3, configs=MappingProxyType({"retention.ms": "1"}), assignments={0: (1, 2)})],
 )
 def test_copies(topic: NewTopic) -> None:
-    """A process pool pickles its arguments, so a topic must also survive pickling."""
+    """A process pool pickles its arguments, so a topic must survive pickling too."""
     for copied in (copy.copy(topic), copy.deepcopy(topic), pickle.loads(pickle.dumps(topic))):
         assert type(copied) is NewTopic
         assert copied == topic

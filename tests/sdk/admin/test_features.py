@@ -1,6 +1,6 @@
-"""Features are those that a broker reports at the time, either any broker or the one that was named.
+"""Features are read from a broker at the time of the call, either from any broker or from the one that was named.
 
-Method: two scripted in-memory brokers, and the reference broker, which finalizes features.
+Method: call two scripted in-memory brokers, then the reference broker, which finalizes features.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.sdk.scripted_broker import Responder
 
 
 def with_features(usual: Responder, last: int, epoch: int) -> Responder:
-    """Answer ApiVersions as usual, with a feature."""
+    """Answer ApiVersions as usual, with a feature added."""
 
     def respond(request: Request) -> ApiVersionsResponse:
         response = usual(request)
@@ -41,7 +41,7 @@ def test_the_broker_that_was_named_is_asked(epoch: int, finalized: tuple[dict[st
     pair = Pair()
 
     async def test(admin: Admin) -> None:
-        for node_id, broker in pair.brokers.items():  # after the admin has connected, so the connection cannot know it
+        for node_id, broker in pair.brokers.items():  # the admin's connections do not know the features
             broker.responders[ApiKey.API_VERSIONS] = with_features(
                 broker.responders[ApiKey.API_VERSIONS], 2 + node_id, epoch
             )

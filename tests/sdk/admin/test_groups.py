@@ -1,6 +1,6 @@
-"""Consumer and classic groups are described, whatever their members wrote; the error for any other type names it.
+"""Consumer and classic groups are described, whatever their members wrote; the error for any other type names the type.
 
-Method: a scripted in-memory broker, with handmade responses; then the reference broker, with a group of each kind.
+Method: call a scripted in-memory broker with handmade responses, then the reference broker with a group of each kind.
 """
 
 from __future__ import annotations

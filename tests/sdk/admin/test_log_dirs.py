@@ -1,6 +1,6 @@
-"""Each broker is asked about its own log directories, and a broker that fails does not affect the others.
+"""Each broker is asked about its own log directories, and a failing broker does not affect the others.
 
-Method: two scripted in-memory brokers, with handmade responses. test_releases.py covers brokers that are too old.
+Method: call two scripted in-memory brokers with handmade responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_every_broker_is_asked() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.NONE], ids=["said", "empty"])
 def test_a_broker_that_refuses_or_is_gone(code: ErrorCode) -> None:
-    """Before version 3, a refusal has no error code, and no directories either."""
+    """Before version 3, a refusal has neither an error code nor directories."""
     pair = Pair()
     pair.brokers[1].responders[ApiKey.DESCRIBE_LOG_DIRS] = lambda request: described(EMPTY)
     pair.brokers[2].responders[ApiKey.DESCRIBE_LOG_DIRS] = lambda request: Described(error_code=code)

@@ -1,6 +1,6 @@
-"""If the controller has moved, requests that only a controller can handle are sent again to the new one.
+"""If the controller has moved, requests that only a controller can handle are sent to the new one.
 
-Method: two scripted brokers; the first refuses because the second has become the controller.
+Method: use two scripted brokers; the first refuses because the second has become the controller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.sdk.admin.administering import Pair
 
 
 class Case(NamedTuple):
-    """An operation and a controller's response to it, with an error code."""
+    """An operation, and a function that returns a controller's response to it with an error code."""
 
     key: ApiKey
     action: Callable[[Admin], Awaitable[object]]
@@ -36,7 +36,7 @@ Elected = messages.ElectLeadersResponse
 
 
 def reassigned(code: ErrorCode) -> Message:
-    """Return a response with a request-level error, where Kafka leaves out the partitions."""
+    """Return a response with a request-level error; like Kafka, it leaves out the partitions."""
     if code:
         return Reassigned(error_code=code)
     return Reassigned(

@@ -1,7 +1,7 @@
 """Reassignments and elections are requested from the controller, and each partition has its own result.
 
-Method: a scripted in-memory broker, with handmade responses. test_moved_controllers.py covers a controller that moves,
-and test_releases.py covers brokers that are too old.
+Method: call a scripted in-memory broker with handmade responses. test_moved_controllers.py covers a controller that
+moves, and test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

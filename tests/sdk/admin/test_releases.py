@@ -1,6 +1,6 @@
 """If a broker is too old for an operation, the error names the release of Apache Kafka that supports it.
 
-Method: a scripted broker that lacks an API, or has an older version of it; one case per entry of the tables.
+Method: call a scripted broker that lacks an API or has an older version of it, with one case per entry in the tables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Action = Callable[[Admin], Awaitable[object]]
 
 
 async def all_of(results: Awaitable[ItemResults[Any, Any]]) -> object:
-    """Raise the error of the first item that failed."""
+    """Raise the error from the first item that failed."""
     return (await results).all()
 
 

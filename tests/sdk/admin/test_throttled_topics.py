@@ -1,6 +1,6 @@
-"""Topics whose creation or deletion is throttled are created or deleted later, each exactly once (KIP-599).
+"""A topic whose creation or deletion is throttled is created or deleted later, exactly once (KIP-599).
 
-Method: a scripted in-memory broker, with handmade responses.
+Method: call a scripted in-memory broker with handmade responses.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_a_topic_that_is_named_twice() -> None:
 
 
 def check_given_up(retry_backoff_ms: int) -> None:
-    """Use a controller that always throttles, with a time limit of 30 s."""
+    """Create a topic with a controller that always throttles, with a time limit of 30 s."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
@@ -89,12 +89,12 @@ def test_a_topic_that_is_throttled_for_too_long() -> None:
 
 
 def test_a_controller_that_throttles_for_ever_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All attempts share the limit, and the pauses between them grow; the clock skips the pauses."""
+    """All attempts share one time limit, and the pauses between them grow; the clock skips the pauses."""
     pauses_ms: list[float] = []
 
     async def sleep_ms(duration_ms: float) -> None:
         pauses_ms.append(duration_ms)
-        assert len(pauses_ms) < 100, "it never ends"
+        assert len(pauses_ms) < 100, "the retries never end"
 
     for module in (actions, operations):
         monkeypatch.setattr(module, "monotonic_ms", lambda: monotonic_ms() + int(sum(pauses_ms)))

@@ -1,6 +1,6 @@
 """The clients' arguments are converted exactly, or rejected with an error that gives their name, value and limit.
 
-Method: tables. tests/test_arguments.py shows that each method of the clients checks its arguments.
+Method: check tables of arguments. tests/test_arguments.py shows that each of the clients' methods checks its arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LAST = (1 << 63) - 1
 
 
 class Number:
-    """An integer type other than Python's, like those of numpy."""
+    """An integer type other than Python's, like numpy's."""
 
     def __index__(self) -> int:
         return 7

@@ -1,6 +1,6 @@
 """A client starts on either kind of event loop, or says why it cannot, and leaves nothing behind.
 
-Method: a scripted in-memory broker, and a network where nothing listens.
+Method: start clients with a scripted in-memory broker, and on a network where nothing listens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IO: Any = pytest.mark.parametrize("io", ["loop", "thread"])
 
 
 def core(broker: ScriptedBroker, io: Any, **given: Any) -> ClientCore:
-    """Return a client of a broker."""
+    """Return a client for a broker."""
     return ClientCore("reader", read_options(ClientOptions, str(BROKER), {"io": io, **given}), broker.network)
 
 
@@ -72,7 +72,7 @@ def test_a_connection_that_is_lost_does_not_end_the_start(io: Any) -> None:
         broker.script(ApiKey.METADATA, hang_up(broker))
         client = core(broker, io, retry_backoff_ms=20)
         await client.start()
-        assert not broker.once[ApiKey.METADATA], "the first connection was lost"
+        assert not broker.once[ApiKey.METADATA], "the first connection must have been lost"
         await client.finish()
 
     asyncio.run(run())
@@ -94,9 +94,9 @@ def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
 
 @IO
 def test_a_port_that_expects_sasl_is_reported_at_once(io: Any) -> None:
-    """Such a broker sends its versions but closes the connection at the first request, so `start` can fail immediately.
+    """Such a broker sends its versions but closes the connection on the first request, so `start` can fail immediately.
 
-    This broker stops answering after three requests, because the I/O thread keeps asking until the caller's thread
+    This broker stops answering after three requests, because the I/O thread would keep asking until the caller's thread
     runs.
     """
 
@@ -222,7 +222,7 @@ def test_a_defect_of_an_operation_is_raised_where_it_was_asked_for(io: Any) -> N
         await client.start()
         with pytest.raises(TypeError, match="wrong argument"):
             await client.perform(broken())
-        assert await client.perform(client.operations.describe(["t"])), "the client goes on"
+        assert await client.perform(client.operations.describe(["t"])), "the client must keep working"
         await client.finish()
 
     asyncio.run(run())

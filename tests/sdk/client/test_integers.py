@@ -1,6 +1,6 @@
-"""Integers of any type become plain integers, whatever an object's methods do.
+"""Integers of any type become plain integers, whatever their methods do.
 
-Method: integers of several types, and objects that only claim to be integers.
+Method: convert integers of several types, and objects that only claim to be integers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Type checkers know every option: they accept correct programs and reject wrong names, values and types.
+"""Type checkers know every option: they accept correct programs, and reject wrong names, values and types.
 
-Method: mypy and pyright check one program; comments mark the lines that they must reject, and they reject exactly
-those.
+Method: check one program with mypy and pyright, which must reject exactly those lines that are marked with comments.
 """
 
 from __future__ import annotations

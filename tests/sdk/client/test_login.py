@@ -1,6 +1,6 @@
-"""Each mechanism takes what it needs from the options, and an error names anything that is missing.
+"""Each mechanism reads what it needs from the options, and an error names any option that is missing.
 
-Method: a login created from options, and its first message; stand-ins replace the optional packages.
+Method: create a login from options, and check its first message; stand-ins replace the optional packages.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_plain() -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_scram(mechanism: str) -> None:
-    """Each login has a nonce of its own."""
+    """Each login has its own nonce."""
     given = {**USER, "sasl_mechanism": mechanism}
     first, second = log_in(given), log_in(given)
     assert first.mechanism == mechanism

@@ -1,6 +1,6 @@
-"""Calling another client's method raises an error with advice; in every other respect, the method does not exist.
+"""Calling another client library's method raises an error with advice; in every other respect, there is no such method.
 
-Method: the tables are compared with both kinds of clients, asyncio and blocking, and with the public methods of the
+Method: compare the tables with both kinds of clients, asyncio and blocking, and with the public methods of the
 installed kafka-python, which runs in a separate process because it uses deprecated functions.
 """
 
@@ -37,7 +37,7 @@ print(json.dumps({face: [name for name in dir(client) if callable(getattr(client
                   for face, client in clients.items()}))
 """
 
-#: Methods of kafka-python without advice: internals, and methods that no user has missed so far.
+#: Methods of kafka-python that have no advice: internals, and methods that no user has missed so far.
 UNANSWERED = {
     "Producer": {"max_usable_produce_magic"},
     "Consumer": set(),
@@ -95,7 +95,7 @@ def test_nothing_else_sees_the_names(face: Any) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_advice_holds(name: str) -> None:
-    """Every method that the advice names exists, on the client itself or on a client that the advice names."""
+    """Every method that the advice names exists, on the client itself or on another client named in the advice."""
     face = getattr(kafkawire, name)
     for advice in TABLES[name]:
         faces = [face, *(getattr(kafkawire, other) for other in TABLES if other in advice)]
@@ -115,7 +115,7 @@ def test_kafka_python_is_covered() -> None:
 
 
 def argument_cases() -> list[tuple[Any, str, str, str]]:
-    """Return a client class, a method, an argument of another client and the advice, for every entry in the table."""
+    """Return, for every table entry, a client class, a method, another library's argument, and the advice."""
     cases = []
     for advice, given in ARGUMENTS.items():
         for method, argument in (each.split(".") for each in given.split()):
@@ -126,7 +126,7 @@ def argument_cases() -> list[tuple[Any, str, str, str]]:
 
 
 def called(face: Any, method: str, *given: object, **named: object) -> object:
-    """Call a method of a client that was not started; the arguments are checked first."""
+    """Call a method of a client that was not started; arguments are checked before that."""
     if face is NewTopic:
         return NewTopic(*given, **named)  # type: ignore[arg-type]  # of any method
     result = getattr(face("broker:9092"), method)(*given, **named)

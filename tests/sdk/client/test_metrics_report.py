@@ -1,6 +1,6 @@
-"""The application's function gets the metrics at each interval and at the end, and cannot break anything.
+"""The application's function receives the metrics at each interval and at the end, and cannot break anything.
 
-Method: the machine alone, and a whole client on the caller's loop or a thread's.
+Method: run the state machine alone, then a whole client on the caller's event loop or on a thread's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Importing another client's name raises an error that says which name or module to use here.
+"""Importing another client library's name raises an error that says which name or module to use instead.
 
-Method: the table is compared with the modules that applications import from.
+Method: compare the table with the modules that applications import from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODULES = ("kafkawire", "kafkawire.errors", "kafkawire.sync")
 
 
 def imported(module: str, name: str) -> Any:
-    """Return what `from … import` finds under a name."""
+    """Return the object that `from … import` finds under a name."""
     found: dict[str, Any] = {}
     exec(f"from {module} import {name}", found)
     return found[name]

@@ -1,6 +1,6 @@
-"""Offset queries go to the leaders, are retried if that may help, and end by their deadline.
+"""Offset queries are sent to the leaders, are retried if that may help, and end by their deadline.
 
-Method: simulated brokers with logs, on a simulated clock.
+Method: query simulated brokers with logs, on a simulated clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
 
 
 def asked(cluster: Cluster, *partitions: TopicPartition, time_ms: int = OffsetTimestamp.LATEST) -> Answer:
-    """Ask for an offset of each partition."""
+    """Ask for an offset in each partition."""
     answer: Answer = Promise()
     cluster.queries.ask(dict.fromkeys(partitions, time_ms), answer, cluster.simulation.now_ms)
     return answer
@@ -62,7 +62,7 @@ def test_epochs_of_old_metadata_are_not_sent(version: int) -> None:
     ],
 )
 def test_a_broker_that_does_not_know_a_special_timestamp_is_not_asked(time: OffsetTimestamp, needed: int) -> None:
-    """Such a broker would look for a record with that timestamp, and answer that there is none."""
+    """Such a broker would look for a record with that timestamp, and answer that none exists."""
     cluster = Cluster({"t": [1]})
     cluster.simulation.newest[ApiKey.LIST_OFFSETS] = needed - 1
     answer = asked(cluster, T0, time_ms=time)
@@ -139,7 +139,7 @@ def test_an_error_that_lasts_counts_for_more_than_one_that_passes(is_last: bool)
 def test_metadata_of_a_partition_that_does_not_exist_are_not_asked_for_forever(
     partition: TopicPartition, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A log line immediately says what the call is waiting for."""
+    """A log line says immediately what the call is waiting for."""
     cluster = Cluster({"t": [1]}, api_timeout_ms=5_000)
     answer = asked(cluster, partition)
     cluster.run(3_500)
@@ -158,7 +158,7 @@ def test_metadata_of_a_partition_that_does_not_exist_are_not_asked_for_forever(
 
 @pytest.mark.parametrize("names", [["x-0"], ["u-0", "x-0"], ["x-0", "t-0"]], ids=" ".join)
 def test_an_admin_does_not_wait_for_a_topic_that_does_not_exist(names: list[str]) -> None:
-    """This is true whatever else the query names, for example a topic that has no leader yet."""
+    """This is true whatever else the query names, such as a topic that has no leader yet."""
     cluster = Cluster({"t": [1], "u": [None]}, final=NO_SUCH_TOPIC)
     answer = asked(cluster, *(TopicPartition(name[0], 0) for name in names))
     cluster.run(100)
@@ -168,7 +168,7 @@ def test_an_admin_does_not_wait_for_a_topic_that_does_not_exist(names: list[str]
 
 
 def test_an_admin_waits_for_a_partition_that_does_not_exist() -> None:
-    """The broker that answers may not know of the partition yet."""
+    """The broker that answers may not know about the partition yet."""
     cluster = Cluster({"t": [1]}, final=NO_SUCH_TOPIC, api_timeout_ms=5_000)
     answer = asked(cluster, TopicPartition("t", 9))
     cluster.run(4_500)

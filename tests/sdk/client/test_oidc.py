@@ -1,6 +1,6 @@
-"""All logins share a token while it is valid; errors say what went wrong but do not reveal the secret.
+"""All logins share a token while it is valid; errors say what went wrong without revealing the secret.
 
-Method: a local token service, built with `asyncio.start_server`, with answers chosen by each test.
+Method: log in with a local token service, built with `asyncio.start_server`, whose answers each test chooses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Service:
 
     Attributes:
         status, answer: the HTTP status and the body of its answers.
-        is_silent: whether it leaves requests unanswered.
+        is_silent: whether the service leaves requests unanswered.
         requests: the header and form of every request.
     """
 
@@ -120,7 +120,7 @@ def test_a_token_is_fetched_again_before_it_ends(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_life_of_a_token_begins_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service counts the token's lifetime from some time before its answer arrives."""
+    """The service counts the token's lifetime from a time before its answer arrives."""
     now_ms = 0
     monkeypatch.setattr(oidc, "monotonic_ms", lambda: now_ms)
 

@@ -1,6 +1,6 @@
-"""Coroutines send requests, describe topics and find leaders; a request may fail its check or be cancelled.
+"""Coroutines send requests, describe topics and find leaders; a check may fail, and a request may be cancelled.
 
-Method: a client core over a scripted in-memory broker.
+Method: run a client core against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 
 def operating(test: Callable[[ScriptedBroker, ClientCore], Awaitable[None]]) -> None:
-    """Run a test on the driver's loop, which is the caller's loop."""
+    """Run a test on the driver's event loop, which is the caller's."""
 
     async def run() -> None:
         broker = ScriptedBroker({"t": 2, "u": 1})
@@ -56,7 +56,7 @@ def test_a_check_that_raises_what_is_retriable_has_the_request_sent_again() -> N
 
 
 def test_whoever_is_woken_finds_the_request() -> None:
-    """On a loop nested in the caller's, the driver may run immediately."""
+    """On an event loop nested in the caller's, the driver may run immediately."""
 
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
         calls: list[str] = []
@@ -128,7 +128,7 @@ def test_a_topic_that_is_just_being_created_is_asked_for_again() -> None:
 
 def test_a_response_that_leaves_out_a_topic() -> None:
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
-        assert set(await core.operations.describe(["t"])) == {"t"}  # the topic is known from now on
+        assert set(await core.operations.describe(["t"])) == {"t"}  # now the topic is known
         without = MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(1, *BROKER)])
         broker.script(ApiKey.METADATA, lambda request: without)
         with pytest.raises(RemoteProtocolError, match="the response to Metadata lacks topic t"):

@@ -1,7 +1,8 @@
-"""Users of another client learn what an option is called here, or what to do instead.
+"""Users of another client library learn what an option is called in this one, or what to do instead.
 
-Method: a table of names and hints; the tables of names are compared with our own options and the roadmap. Every option
-of the installed kafka-python, which runs in a separate process because it uses deprecated functions, has a hint.
+Method: check a table of names and hints, compare the tables of names with our own options and the roadmap, and check
+that every option of the installed kafka-python has a hint; kafka-python runs in a separate process because it uses
+deprecated functions.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def test_every_option_of_kafka_python_has_an_answer() -> None:
 
 
 def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
-    """A name in the tables must be removed from them once an option has that name."""
+    """A name must be removed from the tables as soon as an option has that name."""
     own = {name for kind in CLIENTS.values() for name in all_names(kind)}
     named = [
         name for names in (*SYNONYMS.values(), *ON_THE_ROADMAP.values(), *MISSING.values()) for name in names.split()
@@ -109,7 +110,7 @@ def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
 
 
 def test_hints_name_what_a_constructor_takes() -> None:
-    """If a constructor takes another client's option as a parameter, the advice must mention that parameter."""
+    """If a constructor has a parameter named like another library's option, the advice must mention that parameter."""
     parameters = {
         name.replace("_", "."): name
         for client in (Producer, Consumer, Admin)

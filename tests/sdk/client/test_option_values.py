@@ -1,4 +1,4 @@
-"""Option values are accepted in every form that users write; the error for a wrong value says what was expected.
+"""Option values are accepted in every form that users may write; the error for a wrong value says what was expected.
 
 `test_options.py` tests what clients do with the values.
 """
@@ -39,7 +39,7 @@ def options_of(servers: str | list[str], **given: object) -> ClientOptions:
 
 
 def test_servers_with_their_protocol() -> None:
-    """Addresses may be written like Kafka's listeners, `SASL_SSL://host:port`."""
+    """Addresses may be written in the form of Kafka's listeners, `SASL_SSL://host:port`."""
     here = [Address("a", 1), Address("::1", 9092)]
     assert [*options_of("PLAINTEXT://a:1, plaintext://[::1]").bootstrap_servers] == here
     assert [*options_of(["PLAINTEXT://a:1", "[::1]:9092"]).bootstrap_servers] == here

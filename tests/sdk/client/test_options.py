@@ -1,7 +1,7 @@
-"""Options are found under both of their names; the error for a wrong option gives its name, value and limit.
+"""Every option is found under both of its names; the error for a wrong option gives its name, value and limit.
 
-Method: tables of accepted and rejected options; the dotted names are compared with the existing options.
-`test_option_hints.py` tests the hints for other clients' names.
+Method: read tables of accepted and rejected options, and compare the dotted names with the existing options.
+`test_option_hints.py` tests the hints for other libraries' names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_defaults() -> None:
     assert options.compression is Compression.NONE
 
 
-#: The defaults of these options that Apache Kafka 4.3.0 prints.
+#: The defaults of these options, as printed by Apache Kafka 4.3.0.
 KAFKA_DEFAULTS = """
     compression.gzip.level=-1 compression.lz4.level=9 compression.zstd.level=3
 acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 buffer.memory=33554432 check.crcs=true
@@ -70,12 +70,12 @@ ssl.keystore.key=null ssl.keystore.location=null ssl.keystore.type=JKS ssl.trust
 ssl.truststore.location=null ssl.truststore.type=JKS
 """
 
-#: For the consumer that registers in ZooKeeper, the defaults of Apache Kafka 1.1.1.
+#: The defaults of Apache Kafka 1.1.1, for the consumer that registers in ZooKeeper.
 KAFKA_DEFAULTS += """
 zookeeper.connect=null zookeeper.session.timeout.ms=6000 offsets.storage=zookeeper dual.commit.enabled=null
 """
 
-#: For its connection to ZooKeeper, the defaults of the JVM and of the brokers of Apache Kafka 3.9.
+#: The defaults of the JVM and of Apache Kafka 3.9's brokers, for that consumer's connection to ZooKeeper.
 KAFKA_DEFAULTS += """
 java.security.auth.login.config=null zookeeper.clientCnxnSocket=null zookeeper.sasl.client=true
 zookeeper.sasl.clientconfig=Client zookeeper.ssl.client.enable=false zookeeper.ssl.enabled.protocols=null
@@ -88,7 +88,7 @@ zookeeper.ssl.truststore.location=null zookeeper.ssl.truststore.password=null zo
 LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "socket.keepalive.enable", "ssl.key.location"}
 
 OWN_DEFAULTS = {
-    "enable_idempotence": None,  # as in Kafka, it yields to other options unless it is set
+    "enable_idempotence": None,  # as in Kafka, other options override it unless it is set
     "batch_size": 131_072,
     "compression_gzip_level": None,  # the library's default, the same as Kafka's
     "compression_lz4_level": None,  # the library's default, the fastest
@@ -127,7 +127,7 @@ def test_defaults_are_those_of_kafka() -> None:
     for kind in CLIENTS.values():
         for name, option in kind.OPTIONS.items():
             if option.kafka_name is None or option.default is REQUIRED or name == "socket_keepalive_enable":
-                continue  # Java's clients always keep sockets alive
+                continue  # Java's clients always use TCP keepalive
             default = option.default
             if name in OWN_DEFAULTS:
                 assert default == OWN_DEFAULTS[name]
@@ -408,7 +408,7 @@ def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> Non
             "max_frame_bytes",  # a separate limit
             "metrics_report_interval_ms",
             "metrics_reporter",  # a function; in Kafka, metric.reporters are classes
-            "sasl_aws_region",  # Amazon's mechanism
+            "sasl_aws_region",  # for Amazon's mechanism
             "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
             "sasl_oauthbearer_token",
             "sasl_scram_tokenauth",

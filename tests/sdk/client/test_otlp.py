@@ -1,7 +1,7 @@
 """OpenTelemetry's own classes read back exactly the metrics that were encoded.
 
-Method: the opentelemetry-proto package decodes the bytes; the bytes of the smallest message are spelled out, for
-machines without the package.
+Method: decode the bytes with the opentelemetry-proto package; for machines without the package, compare the bytes of
+the smallest message with a literal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOTAL = MetricName("consumer-fetch-manager-metrics", "records-consumed-total", (
 
 
 def test_names() -> None:
-    """The names follow the tables of KIP-714."""
+    """The names follow the tables in KIP-714."""
     assert otlp_name(QUEUE) == "org.apache.kafka.producer.record.queue.time.avg"
     assert otlp_name(LATENCY) == "org.apache.kafka.consumer.node.request.latency.max"
     assert otlp_name(TOTAL) == "org.apache.kafka.consumer.fetch.manager.records.consumed.total"

@@ -1,6 +1,6 @@
-"""Keys go where Kafka's own clients put them.
+"""Keys are assigned to the partitions that Kafka's own clients choose.
 
-Method: hashes computed by Apache Kafka's own `Utils.murmur2`, one for each length of the last word.
+Method: compare with hashes that Apache Kafka's own `Utils.murmur2` computed, one for each length of the last word.
 """
 
 from __future__ import annotations

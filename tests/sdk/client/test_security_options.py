@@ -1,6 +1,6 @@
-"""Options for TLS and SASL are accepted under both names, rejected where they do not fit, and keep their secrets.
+"""Options for TLS and SASL are accepted under both names, are rejected where they do not fit, and keep their secrets.
 
-Method: tables of accepted and rejected options; every error is searched for secrets.
+Method: read tables of accepted and rejected options, and search every error for secrets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A client's repr gives its kind, names and state; it is short, shows no secrets, and never raises.
 
-Method: each asyncio and blocking client with a scripted broker, before the start, after it and at the end; then
-clients with huge options, and a client whose constructor has raised.
+Method: print each asyncio and blocking client with a scripted broker, before startup, after startup and at the end;
+then print clients with huge options, and a client whose constructor raised an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A client pushes the metrics that brokers ask for, at the times that they ask for, and nothing else.
+"""A client pushes the metrics that brokers ask for, when they ask for them, and nothing else.
 
-Method: a simulated cluster whose brokers ask, refuse, throttle and stall. Pushed metrics are recognised by their names;
+Method: simulate a cluster whose brokers ask, refuse, throttle and stall, and recognise pushed metrics by their names;
 test_otlp.py covers the encoding.
 """
 
@@ -43,12 +43,12 @@ TOTALS = "org.apache.kafka.consumer.fetch.manager"
 
 
 class Setting:
-    """A client of a simulated cluster that asks for metrics.
+    """A client, and a simulated cluster that asks it for metrics.
 
     Attributes:
         wants: the fields of the next subscription.
         codes: the error codes of the next responses to pushes.
-        bytes: a sensor that is pushed as fetch.manager.bytes.consumed.total and similar metrics.
+        bytes: a sensor that is pushed as fetch.manager.bytes.consumed.total and related metrics.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class Setting:
 
 
 def total(push: PushTelemetryRequest) -> Any:
-    """Return bytes-consumed-total from a push: its value, start time and end time."""
+    """Return the value, start time and end time of bytes-consumed-total in a push."""
     pb = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="needs opentelemetry-proto")
     (resource,) = pb.MetricsData.FromString(bytes(push.metrics)).resource_metrics
     for metric in resource.scope_metrics[0].metrics:
         if metric.name.endswith("bytes.consumed.total"):
             return metric.sum.data_points[0]
-    raise AssertionError("it has no total")
+    raise AssertionError("the push has no total")
 
 
 def test_what_is_asked_for_is_pushed_at_its_interval() -> None:
@@ -227,7 +227,7 @@ def test_a_push_that_is_refused_for_good(code: ErrorCode, caplog: pytest.LogCapt
 
 
 def test_a_broker_that_refuses_every_subscription() -> None:
-    """The client keeps asking, but rarely."""
+    """The client keeps asking, but infrequently."""
     setting = Setting(error_code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
     setting.run(HOUR_MS)
     assert 10 <= len(setting.asked()) <= 13
@@ -310,7 +310,7 @@ def test_a_last_push_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.Mon
     ],
 )
 def test_whom_it_talks_to(kind: type[ClientOptions], given: dict[str, str], node: int, purpose: Purpose) -> None:
-    """Pushes use a connection where no waiting fetch delays them."""
+    """Pushes use a connection on which no waiting fetch delays them."""
     setting = Setting(kind, given)
     setting.run(100_000)
     assert [each for _, each, request, _ in setting.simulation.sent if isinstance(request, PushTelemetryRequest)] == [

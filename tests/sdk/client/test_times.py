@@ -1,4 +1,4 @@
-"""A time means the same instant in whichever form it is given; a value that does not name an instant is rejected."""
+"""A time means the same instant in every form; a value that does not name an instant is rejected."""
 
 from __future__ import annotations
 

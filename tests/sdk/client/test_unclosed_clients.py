@@ -1,8 +1,8 @@
-"""Dropping a started client warns, naming the line that created it, and ends the client as if it had been closed.
+"""Dropping a started client raises a warning that names the line that created it, and ends the client as if closed.
 
-Method: clients of an in-memory broker, on the caller's event loop and on an I/O thread, are dropped as programs drop
-them: with a listener or a deserializer that refers to the client, or with only an iterator left. Programs in separate
-processes exit, and fork, with clients that they have not closed.
+Method: drop clients of an in-memory broker, on the caller's event loop and on an I/O thread, as programs do: with a
+listener or a deserializer that refers to the client, or with only an iterator left. Run programs in separate processes
+that exit, or fork, without closing their clients.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Application(ConsumerInterceptor[str, str]):
     """A listener that refers to its consumer, which refers back to the listener.
 
     Attributes:
-        told: the events that the listener was called for.
+        told: the events for which the listener was called.
     """
 
     def __init__(self, servers: str, **given: Any) -> None:
@@ -71,7 +71,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def said_of(held: list[Any]) -> str:
-    """Drop the held objects, and return the warning that follows once no running code holds them."""
+    """Drop the held objects, and return the warning that follows when no running code holds them any more."""
     with warnings.catch_warnings(record=True) as caught:  # the recorded warnings also hold the client
         warnings.simplefilter("always")
         held.clear()
@@ -89,7 +89,7 @@ def io_threads() -> list[str]:
 
 
 def line_of(word: str) -> str:
-    """Return this file and the number of its first line that contains a word."""
+    """Return this file's name and the number of the first line that contains a word."""
     with open(__file__, encoding="utf-8") as file:
         return f"{__file__}:{next(number for number, line in enumerate(file, 1) if word in line)}"
 
@@ -185,7 +185,7 @@ def test_a_blocking_client(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, Admin])
 def test_nothing_is_said(kind: Any) -> None:
-    """No warning is about a client that was never started, was closed, failed to construct, or lost its event loop."""
+    """A client that was never started, was closed, failed to construct or lost its event loop causes no warning."""
     broker = StoringBroker({"t": 1})
 
     async def closed() -> None:
@@ -272,7 +272,7 @@ def test_what_is_called_weakly() -> None:
 
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_client_in_use_is_not_copied(make: Callable[[object], object]) -> None:
-    """A copy would end the client when the copy is dropped. A client that was not started is nothing but options."""
+    """Dropping a copy would end the client. A client that was not started is nothing but options."""
 
     async def run() -> None:
         with Broker(ephemeral=True) as broker:

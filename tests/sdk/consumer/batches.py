@@ -1,4 +1,4 @@
-"""Batches for the tests of reading, encoded as a broker stores them."""
+"""Batches for the tests of reading, encoded as brokers store them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["made", "marker"]
 
 
 def made(base_offset: int, *values: bytes, producer: int = NO_PRODUCER_ID, epoch: int = 0) -> bytes:
-    """Return one batch; with a producer, it belongs to a transaction."""
+    """Return one batch, which belongs to a transaction if a producer is given."""
     in_transaction = producer != NO_PRODUCER_ID
     builder = BatchBuilder(
         producer_id=producer,

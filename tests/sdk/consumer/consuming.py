@@ -1,4 +1,4 @@
-"""A consumer connected to a scripted broker that keeps batches and fails on demand, and functions that read with it."""
+"""A consumer connected to a scripted broker that keeps batches and fails on demand, and functions to read with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def values(count: int, start: int = 0) -> list[bytes]:
 def consuming(
     test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, **options: Any
 ) -> StoringBroker:
-    """Run a test with a broker whose topic t has three batches of ten records, and a consumer of that topic."""
+    """Run a test with a broker whose topic t has three batches of ten records, and with a consumer of that topic."""
     broker_made: list[StoringBroker] = []
 
     async def run() -> None:

@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {
 def consuming(
     test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, listener: Any = None, **options: Any
 ) -> StoringBroker:
-    """Run a test with a consumer in a group, and a broker whose topic t has three records."""
+    """Run a test with a consumer in a group, and with a broker whose topic t has three records."""
     made: list[StoringBroker] = []
 
     async def run() -> None:
@@ -45,7 +45,7 @@ def consuming(
 
 
 def heartbeat(request: Any) -> ConsumerGroupHeartbeatResponse:
-    """Answer a KIP-848 member's heartbeats; the first answer assigns it everything."""
+    """Answer a KIP-848 member's heartbeats; the first answer assigns all partitions to the member."""
     message = request.message
     if message.member_epoch != 0:
         return ConsumerGroupHeartbeatResponse(

@@ -1,6 +1,6 @@
-"""Simulated brokers with logs, fetch sessions (KIP-227), offsets by time and the ends of leader epochs.
+"""Simulated brokers with logs, fetch sessions (KIP-227), offset lookups by time and the ends of leader epochs.
 
-A complete I/O side runs against them on the clock of `tests/sdk/simulation.py`.
+A consumer's complete I/O side runs against them on the clock of `tests/sdk/simulation.py`.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ WALL_MS = 1_700_000_000_000
 
 
 class Log:
-    """One partition.
+    """The log of one partition.
 
     Attributes:
         leader: the leader's node id; None for no leader.
         epoch: the leader epoch.
         batches: the batches and their offsets.
-        start: the first remaining offset.
-        error: the error that a fetch gets instead of records.
-        replica: the follower that consumers are sent to; -1 for none.
-        epoch_ends: the answer to OffsetForLeaderEpoch: (epoch, end offset); None for the end of the log.
-        cut: the maximum number of bytes that a fetch returns.
-        aborted: (first offset, producer id) of aborted transactions; a response names them in this order.
+        start: the first offset that remains.
+        error: the error that is returned to a fetch instead of records.
+        replica: the follower to which consumers are sent; -1 for none.
+        epoch_ends: the answer to OffsetForLeaderEpoch, as (epoch, end offset); None for the end of the log.
+        cut: the maximum number of bytes returned to a fetch.
+        aborted: (first offset, producer id) for each aborted transaction; a response lists them in this order.
         listed: the answer to ListOffsets for a time; None for the start.
     """
 
@@ -76,7 +76,7 @@ class Log:
         self.batches.append(made(self.end, *values, epoch=self.epoch))
 
     def abort(self, *producers: int) -> None:
-        """Write a transaction for each producer; the one that began last is aborted first."""
+        """Write a transaction for each producer; the last one to begin is aborted first."""
         for producer in producers:
             self.aborted.insert(0, (self.end, producer))
             self.batches.append(made(self.end, b"aborted", producer=producer, epoch=self.epoch))
@@ -85,17 +85,18 @@ class Log:
 
 
 class Cluster:
-    """A cluster and the I/O side of one of its consumers.
+    """A cluster and the I/O side of a consumer.
 
     Args:
-        topics: the leader of each partition of each topic; None for a partition without a leader.
+        topics: the leader of each partition, keyed by topic; None for a partition without a leader.
         given: options for the consumer.
 
     Attributes:
         logs: the log of each partition.
         ids: the id of each topic.
-        commits: the offsets that the consumer's group has committed, or the error of a lookup; None without a group.
-        sessions: the session that each node keeps: id, next epoch, (topic id, partition) → offset.
+        commits: the offsets that the consumer's group has committed, or the error that a lookup returns; None without a
+            group.
+        sessions: the session that each node keeps: its id, its next epoch, and offsets keyed by (topic id, partition).
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Cluster:
         self.simulation.run(duration_ms)
 
     def read(self, duration_ms: int = 1_000) -> list[tuple[int, int]]:
-        """Let time pass and return the records handed out: (partition, offset)."""
+        """Let time pass, and return (partition, offset) for each record handed out."""
         found = []
         for _ in range(0, duration_ms, 10):
             self.simulation.run(10)
@@ -155,7 +156,7 @@ class Cluster:
         return self.simulation.requests(FetchRequest, node)
 
     def asked(self, node: int | None = None) -> list[dict[int, int]]:
-        """Return the offsets by partition of each fetch request so far."""
+        """Return the offsets, keyed by partition, in each fetch request so far."""
         return [
             {each.partition: each.fetch_offset for topic in request.topics for each in topic.partitions}
             for request in self.fetches(node)
@@ -270,7 +271,7 @@ class Cluster:
 
 
 def reading(*partitions: TopicPartition, topics: dict[str, list[int | None]] | None = None, **given: object) -> Cluster:
-    """Return a cluster whose topic t has three partitions, led by node 1, some of them assigned."""
+    """Return a cluster whose topic t has three partitions, led by node 1, some of which are assigned."""
     cluster = Cluster(topics or {"t": [1, 1, 1]}, **given)  # type: ignore[arg-type]  # options by name
     cluster.assignment.assign(partitions)
     return cluster

@@ -1,6 +1,6 @@
-"""Many batches become one table, which gives the place of each record.
+"""Many batches become one table, which gives each record's topic, partition and offset.
 
-Method: handmade batches of two partitions, whole and cut.
+Method: convert handmade batches from two partitions, whole and cut.
 """
 
 from __future__ import annotations

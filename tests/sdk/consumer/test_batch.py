@@ -1,6 +1,6 @@
-"""A batch gives the records from the first to the last requested offset, as records or as columns.
+"""A batch returns the records from the first to the last requested offset, as records or as columns.
 
-Method: handmade batches.
+Method: read handmade batches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PARTITION = TopicPartition("t", 3)
 
 
 def batch(start: int = 0, end: int | None = None) -> ConsumerBatch:
-    """Return a batch of offsets 10 to 13."""
+    """Return a batch with offsets 10 to 13."""
     return ConsumerBatch(PARTITION, next(walk(made(10, b"a", b"b", b"c", b"d"))), start, end)
 
 

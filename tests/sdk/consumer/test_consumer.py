@@ -1,7 +1,7 @@
-"""Every record from the consumer's position on is read once, through seeks, commits, faults and restarts.
+"""Every record after the consumer's position is read once, despite seeks, commits, faults and restarts.
 
-Calls that need not wait return immediately. Method: the whole consumer, also before its start, against a scripted
-in-memory broker that keeps batches and fails on demand.
+Calls that need not wait return immediately. Method: run the whole consumer, even before it is started, against a
+scripted in-memory broker that keeps batches and fails on demand.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_new_records_are_waited_for() -> None:
         await read(consumer, 30)
         assert await consumer.getmany(10) == {}
         assert consumer._core is not None
-        assert not consumer._core.queue.is_awaited, "a read that has ended waits no more"
+        assert not consumer._core.queue.is_awaited, "a read that has ended must not wait any longer"
         waiting = asyncio.ensure_future(read(consumer, 1))
         await asyncio.sleep(0)
         broker.fill("t", b"new")
@@ -282,7 +282,7 @@ def test_lasting_errors_are_raised_by_the_read() -> None:
 
 
 def test_damaged_batches_are_not_skipped() -> None:
-    """The records before the damage are read; the partition then stops until the application seeks past it."""
+    """The records before the damage are read; the partition then stops until the application seeks past the damage."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -306,7 +306,7 @@ def test_damaged_batches_are_not_skipped() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_responses_that_break_the_protocol(times: int) -> None:
-    """After one such response the fetch is simply repeated; two in a row are reported to the reader."""
+    """After one such response, the fetch is simply repeated; two in a row are reported to the reader."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -392,7 +392,7 @@ def test_servers_beside_the_first_argument() -> None:
 
 
 def test_a_position_is_found_while_records_of_other_partitions_wait() -> None:
-    """The waiting records must not keep the event loop, which looks up the position, from running."""
+    """The waiting records must not keep the event loop from running, since it looks up the position."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         other = TopicPartition("m", 0)
@@ -432,7 +432,7 @@ def test_the_position_of_a_partition_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("group", [{}, {"group_id": "g"}])
 def test_a_consumer_with_nothing_to_read_says_so(group: dict[str, Any]) -> None:
-    """Without topics or partitions, a read would wait forever; a pattern without matches may have some later."""
+    """Without topics or partitions, a read would wait forever; a pattern without matches may match later."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -507,7 +507,7 @@ def test_what_it_subscribes_to_and_what_is_paused() -> None:
 
 
 def test_an_assignment_with_offsets(caplog: pytest.LogCaptureFixture) -> None:
-    """Partitions are assigned before the start, after it and while they are read; no position is looked up."""
+    """Partitions are assigned before startup, after startup and while they are read; no position is looked up."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})

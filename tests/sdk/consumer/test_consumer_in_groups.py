@@ -1,6 +1,6 @@
-"""A consumer in a group commits finished records, calls its listener and survives whatever its group does.
+"""A consumer in a group commits finished records, calls its listener, and survives whatever its group does.
 
-Method: the whole consumer against a scripted in-memory broker whose group has just this member.
+Method: run the whole consumer against a scripted in-memory broker whose group has only this member.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_commit_of_given_offsets() -> None:
 def test_auto_commit_in_between() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await read(consumer, 5)
-        while broker.commits.get(("g", "t", 0), 0) < 5:  # a slow machine commits some of the five earlier
+        while broker.commits.get(("g", "t", 0), 0) < 5:  # on a slow machine, some of the five are committed earlier
             await consumer.getmany(5, 1)
         assert await consumer.position(TopicPartition("t", 0)) >= broker.commits["g", "t", 0] >= 5
 

@@ -1,12 +1,12 @@
-"""After any trouble, the I/O side of a consumer resumes where it was, and behaves like a new one.
+"""After any trouble, a consumer's I/O side resumes where it was, and behaves like a new one.
 
-Goal: errors, pauses, seeks, sessions, followers and lookups leave no trace after the next success in the fetch planner,
-its sessions, lookups and responses, the queue or the assignment.
+Goal: after the next success, errors, pauses, seeks, sessions, followers and lookups leave no trace in the fetch
+    planner, its sessions, lookups and responses, the queue, or the assignment.
 
-Method: stories of logs that grow, move, lose their beginning and have aborted transactions, of failing brokers, and of
-an application that seeks, pauses and is assigned other partitions. The consumer always hands out the next record, and
-never an aborted one. Once all faults are repaired, everything is read promptly. Then a new consumer that begins at the
-same offsets and the used one run one more story side by side.
+Method: run stories about logs that grow, move, lose their beginning and have aborted transactions, about failing
+brokers, and about an application that seeks, pauses and is assigned other partitions. The consumer must always hand out
+the next record, and never an aborted one. Once all faults are repaired, everything must be read promptly. Then run one
+more story with the used consumer and a new one that begins at the same offsets, side by side.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPTIONS: dict[str, Any] = {
     "metadata_max_age_ms": 5_000,
 }
 
-#: Enough for the longest pause, then a metadata refresh, a lookup and the fetches of all unread records.
+#: Enough for the longest pause, followed by a metadata refresh, a lookup and the fetches of all unread records.
 PROMPT_MS = 4_000
 
 #: This long after a metadata refresh, the next reason to refresh takes effect immediately.
@@ -85,7 +85,7 @@ KINDS: Kinds = {
 
 
 class Scene:
-    """A consumer, the logs that it reads and the records that it must hand out next.
+    """A consumer, the logs that it reads, and the records that it must hand out next.
 
     Args:
         now_ms: the start time.
@@ -129,7 +129,7 @@ class Scene:
         log.append(*[b"x" * size_bytes] * values)
 
     def read(self, duration_ms: int) -> None:
-        """Have the application read: it must get the next record of a partition, or the first one left by retention."""
+        """Have the application read; it must get a partition's next record, or the first one left after retention."""
         for number, offset in self.cluster.read(duration_ms):
             partition = T[number]
             log, expected = self.cluster.logs[partition], self.expected[partition]
@@ -207,11 +207,11 @@ class Scene:
         return int.from_bytes(self.cluster.logs[partition].batches[0][:8], "big")
 
     def mend(self) -> None:
-        """Repair all faults, after which all unread records must be read promptly."""
+        """Repair all faults, and check that all unread records are then read promptly."""
         cluster = self.cluster
         cluster.simulation.down.clear()
         self.silent.clear()
-        for node in NODES:  # otherwise an unanswered request would stay in flight
+        for node in NODES:  # otherwise, an unanswered request would stay in flight
             cluster.simulation.break_connections(node)
         for number, log in enumerate(cluster.logs.values()):
             if log.leader != number + 1:
@@ -232,7 +232,7 @@ class Scene:
         assert self.cluster.queue.size_bytes == 0
 
     def settle(self) -> None:
-        """Reach a state with nothing in flight, every broker connected, and fetches in step with the other scene."""
+        """Reach a state with nothing in flight, every broker connected, and fetches timed like the other scene's."""
         self.read_all()
         self.read(CALM_MS)
         self.cluster.simulation.router.refresh(lambda error: None)
@@ -258,7 +258,7 @@ class Scene:
 
 
 def _summary(request: Any) -> str:
-    """Return the contents of a request, without the values that differ between sessions and leaders."""
+    """Return a request's contents without the values that differ between sessions and leaders."""
     if not isinstance(request, FetchRequest):
         return type(request).__name__
     asked = sorted((each.partition, each.fetch_offset) for topic in request.topics for each in topic.partitions)

@@ -1,6 +1,6 @@
-"""The core runs on an I/O thread; the reading thread takes records and promises, and may block without delaying it.
+"""The core runs on an I/O thread, and is not delayed if the thread that takes records and promises blocks.
 
-Method: a core on a separate thread, with a scripted in-memory broker on the same thread.
+Method: run a core and a scripted in-memory broker on one separate thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Setting:
         self.core.start().wait(WAIT_SECONDS)
 
     def read(self, count: int) -> list[bytes | None]:
-        """Return the values of the next records, blocking this thread."""
+        """Block this thread, and return the values of the next records."""
         found: list[bytes | None] = []
         while len(found) < count:
             if self.core.reader.advance():
@@ -83,7 +83,7 @@ def test_partitions_are_fetched_ahead_while_the_user_blocks(setting: Setting) ->
     assert setting.read(1) == [b"0"]
     promise = setting.core.queue.wait()
     setting.core.driver.run(lambda now_ms: setting.broker.fill("t", b"later"))
-    promise.wait(WAIT_SECONDS)  # it was not requested
+    promise.wait(WAIT_SECONDS)  # nothing has asked for the record
     assert setting.read(10)[-1] == b"later"
 
 

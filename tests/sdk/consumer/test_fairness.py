@@ -1,7 +1,7 @@
 """A program that processes buffered records without ever waiting for one still lets its event loop run.
 
-Method: the whole consumer against a scripted in-memory broker; each record takes a millisecond on the only thread, and
-a callback counts how many records are handed out between two turns of the loop.
+Method: run the whole consumer against a scripted in-memory broker. Each record takes a millisecond on the only thread,
+and a callback counts the records handed out between two iterations of the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tests.sdk.consumer.consuming import QUICK, T
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 from tests.sdk.spinning import spin_ms
 
-#: Records in one response. The budget is ten milliseconds; the rest allows for the resolution of the coarse clock.
+#: The number of records in one response, and how many may be handed out without a break: the budget is ten
+#: milliseconds, and the rest allows for the resolution of the coarse clock.
 COUNT, LIMIT = 60, 40
 
 

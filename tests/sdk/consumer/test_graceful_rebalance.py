@@ -1,6 +1,6 @@
-"""A program that processes records concurrently processes each once, even if partitions move and members come and go.
+"""A program that processes records concurrently handles each once, even if partitions move and members come and go.
 
-Method: the guide's recipe, `examples/graceful_rebalance.py`, on the reference broker, with each group protocol: a
+Method: run the guide's recipe, `examples/graceful_rebalance.py`, on the reference broker, with each group protocol. A
 second member joins midway, and the first one leaves after that. One record always fails.
 """
 
@@ -21,7 +21,7 @@ from kafkawire.testing import Broker
 from tests.sdk.spinning import spin_ms
 from tests.thorough import sampled
 
-#: How many records a member processes before the next step, and the record that always fails.
+#: The number of records that a member processes before the next step, and the record that always fails.
 ENOUGH, BAD = 30, b"7"
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "eager": {"assignors": ["range"], "heartbeat_interval_ms": 50},
@@ -40,8 +40,8 @@ class Work:
     """The records that members have processed.
 
     Attributes:
-        seen: how often each record was processed.
-        by: how many records each member has processed.
+        seen: the number of times that each record was processed.
+        by: the number of records that each member has processed.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Jobs:
     """A topic that receives records until members have processed enough.
 
     Attributes:
-        sent: how many records were sent.
+        sent: the number of records sent.
     """
 
     def __init__(self, broker: Broker, topic: str, work: Work) -> None:
@@ -87,7 +87,7 @@ class Jobs:
                 await asyncio.sleep(0)
 
     async def check(self) -> None:
-        """Assert that each record was processed once and committed, and that the bad one is a dead letter."""
+        """Assert that each record was processed once and committed, and that the bad one became a dead letter."""
         seen = self.work.seen
         assert len(seen) == self.sent
         assert max(seen.values()) == 1, [value for value, times in seen.items() if times > 1]

@@ -1,6 +1,6 @@
-"""A consumer joins, commits, looks up and leaves by its group's protocol; without topics, it commits from outside.
+"""A consumer joins, commits, looks up and leaves by its group's protocol; without topics, it commits without joining.
 
-Method: the whole consumer against a scripted broker; `tests/sdk/groups` tests the behaviour of each protocol.
+Method: run the whole consumer against a scripted broker; `tests/sdk/groups` tests the behaviour of each protocol.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_records_finished_in_any_order() -> None:
         assert len(await consumer.getbatches(1_000)) == 1
 
     broker = consuming(test, enable_auto_finish=False, auto_commit_interval_ms=1)
-    assert broker.commits["g", "t", 0] == 3, "the last batch was not finished"
+    assert broker.commits["g", "t", 0] == 3, "the last batch is not finished"
 
 
 def test_whole_batches_finished_in_any_order() -> None:
@@ -113,7 +113,7 @@ def test_whole_batches_finished_in_any_order() -> None:
     consuming(test, enable_auto_finish=False, enable_auto_commit=False)
 
 
-# The identity of a consumer.
+# A consumer's identity.
 
 
 def test_group_metadata_of_partitions_assigned_by_hand() -> None:
@@ -164,7 +164,7 @@ def test_kip_848() -> None:
     assert isinstance(last, ConsumerGroupHeartbeatRequest)
     assert (first.group_id, first.instance_id, first.rack_id, first.server_assignor) == ("g", "i", "r", "uniform")
     assert list(first.subscribed_topic_names or ()) == ["t"]
-    assert last.member_epoch == -2  # a static member leaves for a while
+    assert last.member_epoch == -2  # a static member leaves temporarily
     assert last.member_id == first.member_id != ""
 
 
@@ -207,7 +207,7 @@ def test_a_member_reads_some_topic() -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_a_pattern(protocol: str) -> None:
-    """Members of a classic group match topic names themselves; in a KIP-848 group, the coordinator does."""
+    """Members of a classic group match topic names themselves; in a KIP-848 group, the coordinator does so."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await consumer.subscribe(pattern="[s-u]")
@@ -286,7 +286,7 @@ def test_an_assignor_that_raises_is_raised_by_reads_and_the_member_tries_again()
             assert consumer.assignment == frozenset()
         assignor.error = None
         assert [record.value for record in (await consumer.getmany(10_000))[T0]] == [b"a", b"b", b"c"]
-        assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 2, "the others need not wait for its session to end"
+        assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 2, "the others must not have to wait for its session to end"
 
     consuming(test, "t", assignors=assignor)
 
@@ -313,7 +313,7 @@ def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol
 
 
 def test_what_is_looked_up_is_asked_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be a long time before anything else wakes the I/O side."""
+    """A long time may pass before anything else wakes the I/O side."""
     calls: list[str] = []
     for name in ("find", "poll"):
         original = getattr(CommittedOffsets, name)
@@ -358,7 +358,7 @@ def test_records_and_batches_are_committed_one_by_one() -> None:
             assert broker.commits["g", "t", 0] == offset + 1
         asked = broker.asked(ApiKey.OFFSET_COMMIT)[-1]
         assert isinstance(asked, OffsetCommitRequest)
-        assert asked.topics[0].partitions[0].committed_leader_epoch == 0, "of the record, for a restart (KIP-320)"
+        assert asked.topics[0].partitions[0].committed_leader_epoch == 0, "the record's, for a restart (KIP-320)"
         (batch,) = await consumer.getbatches(1_000)
         await consumer.commit(batch)
         assert broker.commits["g", "t", 0] == 3

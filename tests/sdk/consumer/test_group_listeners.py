@@ -1,6 +1,6 @@
-"""A rebalance listener may use its consumer to seek, commit, subscribe or close, and may fail or hang.
+"""A rebalance listener may seek, commit, subscribe or close with its consumer, and may fail or hang.
 
-Method: the whole consumer against a scripted broker.
+Method: run the whole consumer against a scripted broker.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_what_a_listener_has_failed_at_is_not_handed_out() -> None:
                 await consumer.getmany(10_000)
 
     broker = consuming(test, "t", listener=Listener())
-    assert broker.commits.get(("g", "t", 0), 0) == 0, "at most where reading was to begin"
+    assert broker.commits.get(("g", "t", 0), 0) == 0, "must not be after the place where reading was to begin"
 
 
 def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
@@ -83,10 +83,10 @@ def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
 
 
 class Acting:
-    """A listener that does something with its consumer when partitions are assigned or revoked.
+    """A listener that uses its consumer when partitions are assigned or revoked.
 
     Attributes:
-        consumer: set before anything is assigned.
+        consumer: the consumer, which is set before anything is assigned.
         told: the events that it received.
     """
 
@@ -129,7 +129,7 @@ def test_a_second_close_waits_for_the_first() -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("when", ["assigned", "revoked"])
 def test_a_listener_may_close_its_consumer(protocol: str, when: str) -> None:
-    """The consumer closes immediately, although the group waits for the listener and the listener for the group."""
+    """The consumer closes immediately, although the group and the listener wait for each other."""
     listener = Acting(when, lambda consumer: consumer.close())
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:

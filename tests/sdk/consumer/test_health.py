@@ -1,6 +1,6 @@
-"""A consumer reports what it is waiting for at every stage between its start and the last record.
+"""A consumer reports what it is waiting for at every stage from startup to the last record.
 
-Method: the whole consumer against a scripted broker that stops answering one kind of request.
+Method: run the whole consumer against a scripted broker that stops answering one kind of request.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def consuming(
     listener: Any = None,
     **options: Any,
 ) -> None:
-    """Run a test with a consumer and a broker that does not answer requests of one API."""
+    """Run a test with a consumer and a broker that does not answer one API's requests."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -70,7 +70,7 @@ def consuming(
 
 
 async def becomes(consumer: Consumer, waits_for: WaitsFor) -> None:
-    """Wait until a consumer's health reports this reason for waiting."""
+    """Wait until a consumer's health gives this reason for waiting."""
     while consumer.health().waits_for is not waits_for:
         await asyncio.sleep(0)
 
@@ -220,7 +220,7 @@ def test_a_blocked_loop_shows() -> None:
         while consumer.health().loop_lag_ms < 200:
             await asyncio.sleep(0)
             end_ms = monotonic_ms() + 400
-            while monotonic_ms() < end_ms:  # programs must not do this; a heartbeat is due after a quarter of the time
+            while monotonic_ms() < end_ms:  # programs must not do this; a heartbeat is due after a quarter of it
                 pass
 
     consuming(test, "t", heartbeat_interval_ms=100, **GROUP)

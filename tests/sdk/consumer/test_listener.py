@@ -1,6 +1,6 @@
 """A listener is called on the application's loop, in one task per event, and the end of each call is reported once.
 
-Method: events of each kind, with listeners that return, await, raise or never end.
+Method: report events of each kind to listeners that return, await, raise or never end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVENTS = [Assigned(PARTITIONS, 1), Revoking(PARTITIONS, 1), Lost(PARTITIONS, 1)]
 
 
 class Listener:
-    """Records its calls; its methods return nothing, await or raise."""
+    """A listener that records its calls; its methods return nothing, await or raise."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, frozenset[TopicPartition]]] = []
@@ -84,7 +84,7 @@ def test_each_event_is_done_once_after_its_method(from_another_thread: bool) -> 
             thread.join()
         else:
             notify()
-        assert not done  # tasks on the application's loop make the calls, not the driver's turn
+        assert not done  # tasks on the application's loop make the calls, not the driver
         await asyncio.wait_for(every.wait(), 10)
         assert listener.told == [("assigned", PARTITIONS), ("revoked", PARTITIONS)]
         assert [done[event] for event in EVENTS[:2]] == [None, None]
@@ -221,7 +221,7 @@ def test_whatever_a_call_raises_it_is_done() -> None:
 
 
 class Plain(Listener):
-    """All of its methods are plain functions."""
+    """A listener whose methods are all plain functions."""
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:  # type: ignore[override]  # it does not await
         self.told.append(("revoked", partitions))
@@ -323,7 +323,7 @@ def test_events_are_handled_while_something_is_waited_for_and_not_after_the_end(
     calls.notify(EVENTS[0])
     result_of(calls.end)
     calls.run()
-    assert [what for what, _ in listener.told] == ["revoked"], "nothing after the end"
+    assert [what for what, _ in listener.told] == ["revoked"], "there must be no call after the end"
 
 
 def test_a_call_that_closes_lets_the_group_go_on() -> None:

@@ -1,6 +1,6 @@
-"""Reads can be cancelled, fail or be cut short by `close` at any moment, but no record is lost or handed out twice.
+"""Reads may be cancelled, fail or be cut short by `close` at any moment, but no record is lost or handed out twice.
 
-Method: the whole consumer against a scripted broker, with seeded cancellations and faults.
+Method: run the whole consumer against a scripted broker, with seeded cancellations and faults.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def filled() -> StoringBroker:
 
 
 def faulty(broker: StoringBroker, random: Random) -> None:
-    """Have the broker fail now and then, with partition errors and broken connections."""
+    """Make the broker fail now and then, with partition errors and broken connections."""
     usual = broker.responders[ApiKey.FETCH]
 
     def respond(request: Request) -> object:
@@ -88,7 +88,7 @@ def test_cancels_and_faults(way: str, seed: int) -> None:
                 if random.random() < 0.5:
                     cancels += task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        assert cancels > 1 or LOOP_KIND == "eager"  # of about 20; an eager read that finds something ends immediately
+        assert cancels > 1 or LOOP_KIND == "eager"  # of about 20; an eager read that finds something ends at once
 
     asyncio.run(run())
     assert sorted(found) == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]

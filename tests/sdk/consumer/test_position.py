@@ -1,4 +1,4 @@
-"""A position is committed with the epoch of the record before it."""
+"""A position is committed with the leader epoch of the record before it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """All partitions of the subscribed topics are assigned; those added later are read from their beginning.
 
-Method: metadata that the test updates.
+Method: update metadata, and check the assignment.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_another_subscription() -> None:
 
 
 def test_a_pattern() -> None:
-    """Topics are matched once all topics are known; a deleted topic is dropped, and comes back as a new one."""
+    """Topics are matched once all topics are known; a deleted topic is dropped, and if recreated, it counts as new."""
     metadata, side = Metadata(), UserSide()
     metadata.wanted = None
     subscription = SubscribedTopics(metadata, side.assignment)

@@ -1,4 +1,4 @@
-"""Users choose topics by name, by pattern or by excluding a pattern; protocols reject what they do not support."""
+"""Users choose topics by name, by pattern or by excluded pattern; protocols reject what they do not support."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROTOCOLS = (None, "classic", "consumer", "auto", "zookeeper")
 
 
 def options_for(protocol: str | None) -> ConsumerOptions:
-    """Return the options of a consumer; None for a consumer without a group."""
+    """Return a consumer's options; if the protocol is None, the consumer has no group."""
     given: dict[str, Any] = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}
     if protocol == "zookeeper":
         given["zookeeper_connect"] = "z:1"

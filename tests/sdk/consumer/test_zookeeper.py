@@ -1,7 +1,7 @@
-"""A consumer in a ZooKeeper group opens a session, reads what it owns, commits where it should and leaves no trace.
+"""A consumer in a ZooKeeper group opens a session, reads what it owns, commits where it should, and leaves no trace.
 
-Method: the whole consumer against a scripted broker and an in-process registry, where a second session prepares and
-inspects the nodes; `tests/sdk/groups` tests the machines, and `tests/kafka` a real ZooKeeper.
+Method: run the whole consumer against a scripted broker and an in-process registry, in which a second session prepares
+and inspects the nodes. `tests/sdk/groups` tests the state machines, and `tests/kafka` uses a real ZooKeeper server.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Listener:
 def consuming(
     test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, listener: Any = None, **options: Any
 ) -> StoringBroker:
-    """Run a test with a consumer and a broker whose topic t has three records."""
+    """Run a test with a consumer, and with a broker whose topic t has three records."""
     made: list[StoringBroker] = []
 
     async def run_test() -> None:
@@ -105,7 +105,7 @@ def test_a_member_reads_what_it_owns_and_leaves_nothing(server: ZooKeeper, io: s
     broker = consuming(test, "t", io=io, listener=listener, zookeeper_session_timeout_ms=7_000)
     assert listener.told == ["assigned 1", "revoked 1"]
     assert server.children("/consumers/g/ids") == server.children("/consumers/g/owners/t") == ()
-    assert server.data(OFFSET) == b"2", "close commits finished records"
+    assert server.data(OFFSET) == b"2", "close must commit finished records"
     assert not broker.commits
     assert [(session.is_closed, session.timeout_ms) for session in server.sessions] == [(True, 7_000)]
 
@@ -246,7 +246,7 @@ def test_refused_credentials_end_the_start(server: ZooKeeper, monkeypatch: pytes
 
 
 def test_a_close_while_the_start_waits(server: ZooKeeper) -> None:
-    """The promise of the start fails when the machines end."""
+    """The promise for the startup fails when the state machines end."""
     session = zookeeper.RegistrySession(_options(), lambda function: None)
     opened: Promise[None] = Promise()
     server.opens = False
@@ -270,7 +270,7 @@ def test_without_kazoo_a_sentence_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_a_driver_that_has_ended_refuses_what_is_posted() -> None:
-    """The registry then ends its session, as it does when an event loop has ended."""
+    """The registry then ends its session, as it does after an event loop has ended."""
 
     def ended(step: Step) -> None:
         raise Closed("the consumer was closed")

@@ -17,12 +17,12 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 class UserSide:
-    """An assignment, its queue and its reader.
+    """An assignment with its queue and its reader.
 
     Attributes:
         told: the calls to the I/O side, oldest first.
         wakes: how often the I/O side was woken.
-        now_ms: the time.
+        now_ms: the current time.
     """
 
     def __init__(self, *partitions: TopicPartition, start: int | None = 0, auto_finish: bool = True) -> None:
@@ -39,7 +39,7 @@ class UserSide:
             self.told.clear()
 
     def put(self, partition: TopicPartition, data: bytes, start: int | None = None, **more: object) -> Fetched:
-        """Deliver batches of a partition, as a response would."""
+        """Deliver a partition's batches, as a response would."""
         headers = list(walk_headers(data))
         last = headers[-1]
         end = Position(last.next_offset, getattr(last, "partition_leader_epoch", -1))
@@ -60,7 +60,7 @@ class UserSide:
         return self.assignment[partition].finished
 
     def take(self) -> int | None:
-        """Hand out one record, as an iteration does; return its offset, or None if no record is available."""
+        """Hand out one record, as an iteration does, and return its offset, or None if no record is available."""
         if not self.reader.advance():
             return None
         assert self.reader.handout is not None

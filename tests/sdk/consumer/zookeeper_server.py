@@ -1,4 +1,4 @@
-"""An in-process ZooKeeper with a broker and topic t; a session takes the place of a consumer's registry."""
+"""An in-process ZooKeeper tree with a broker and topic t, and sessions that stand in for a consumer's registry."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["Session", "ZooKeeper"]
 
 
 class ZooKeeper:
-    """A tree with a broker and topic t, and the sessions that consumers open.
+    """A tree with a broker and topic t, and the sessions that consumers open in it.
 
     Attributes:
         sessions: the consumers' sessions.
-        securities: the security settings that their connections were to use.
-        opens: whether sessions are opened.
+        securities: the security settings requested for their connections.
+        opens: whether sessions can be opened.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class ZooKeeper:
         self._run(create_with_parents(path, data))
 
     def data(self, path: str) -> bytes | None:
-        """Return the content of a node; None if there is no node."""
+        """Return the content of a node, or None if the node does not exist."""
         (outcome,) = self._ask(GetData(path))
         return outcome.data if isinstance(outcome, Data) else None
 
@@ -58,7 +58,7 @@ class ZooKeeper:
         return outcome.names if isinstance(outcome, Children) else ()
 
     def expire(self) -> None:
-        """End the session of the first consumer."""
+        """End the first consumer's session."""
         self.registry.expire(self.sessions[0].session_id)
 
     def _ask(self, *operations: Operation) -> tuple[Outcome, ...]:
@@ -79,7 +79,7 @@ class ZooKeeper:
 
 
 class Session:
-    """The session of one consumer; takes the place of a `ZooKeeperRegistry`."""
+    """One consumer's session, which stands in for a `ZooKeeperRegistry`."""
 
     def __init__(self, server: ZooKeeper, post: Post, timeout_ms: int) -> None:
         self._server = server

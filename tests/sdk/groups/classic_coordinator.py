@@ -1,4 +1,4 @@
-"""A coordinator of one classic group; it is small, but as strict as Kafka's about ids, generations and states.
+"""A coordinator for one classic group; it is small, but as strict as Kafka's about ids, generations and states.
 
 Source: Apache Kafka, `GroupMetadataManager` (classic groups); KIP-345, KIP-394, KIP-814.
 """
@@ -41,11 +41,11 @@ class _Member:
 
 
 class ClassicCoordinator:
-    """One group; call `tick` as time passes.
+    """The coordinator of one group; call `tick` as time passes.
 
     Attributes:
         offsets: the committed offsets.
-        commits: the accepted commits, as partition, offset and member id.
+        commits: the accepted commits, each as partition, offset and member id.
         joins: the join requests, with their reasons.
     """
 
@@ -66,7 +66,7 @@ class ClassicCoordinator:
 
     @property
     def handlers(self) -> dict[type, Any]:
-        """The handlers of a simulation."""
+        """The handlers for a simulation."""
         return {
             JoinGroupRequest: self.join,
             SyncGroupRequest: self.sync,
@@ -76,7 +76,7 @@ class ClassicCoordinator:
         }
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass: sessions expire, and rebalances continue without late members."""
+        """Let time pass, so that sessions expire and rebalances continue without late members."""
         self.now_ms = now_ms
         for member in list(self.members.values()):
             if member.join is None and member.sync is None and now_ms - member.seen_ms > member.session_ms:

@@ -1,4 +1,4 @@
-"""A simulated client that commits, for tests of the machine that commits."""
+"""A simulated client that commits, for tests of the state machine for commits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Client:
         self.simulation.handlers[OffsetCommitRequest] = lambda request, version: self.answer(request)
 
     def by_partition(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
-        """Answer each partition with its codes, one after another, and then with success."""
+        """Answer for each partition with its codes, one after another, and then with success."""
         response = refusal(request, ErrorCode.NONE)
         assert isinstance(response, OffsetCommitResponse)
         for topic in response.topics:

@@ -1,4 +1,4 @@
-"""A coordinator of one KIP-848 group; it is small, but as strict as Kafka's about epochs and owned partitions.
+"""A coordinator for one KIP-848 group; it is small, but as strict as Kafka's about epochs and owned partitions.
 
 Source: Apache Kafka, `GroupMetadataManager` (consumer groups), `CurrentAssignmentBuilder`; KIP-848.
 """
@@ -39,14 +39,14 @@ class _Member:
 
 
 class ConsumerCoordinator:
-    """One group; call `tick` as time passes.
+    """The coordinator of one group; call `tick` as time passes.
 
     Args:
-        topics: the number of partitions by topic.
+        topics: the number of partitions, keyed by topic.
 
     Attributes:
         offsets: the committed offsets.
-        commits: the accepted commits, as partition, offset and member id.
+        commits: the accepted commits, each as partition, offset and member id.
     """
 
     def __init__(self, topics: Mapping[str, int], group_id: str = "g") -> None:
@@ -61,7 +61,7 @@ class ConsumerCoordinator:
 
     @property
     def handlers(self) -> dict[type, Any]:
-        """The handlers of a simulation."""
+        """The handlers for a simulation."""
         return {ConsumerGroupHeartbeatRequest: self.heartbeat, OffsetCommitRequest: self.commit}
 
     def tick(self, now_ms: int) -> None:
@@ -146,7 +146,7 @@ class ConsumerCoordinator:
         self._bump()
 
     def _bump(self) -> None:
-        """Compute a new target assignment that is sticky and even."""
+        """Compute a new target assignment, which is sticky and even."""
         self.epoch += 1
         wants = {
             member_id: {

@@ -1,4 +1,4 @@
-"""Classic groups whose members are joining, and the step that lets them continue."""
+"""A classic group whose members are joining, and the step that lets them continue."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def coordinator(cluster: Cluster) -> ClassicCoordinator:
 
 
 def kinds(member: Member) -> list[str]:
-    """Return the names of the events of a member."""
+    """Return the names of a member's events."""
     return [type(event).__name__ for event in member.listener.events]
 
 
 def joining(cluster: Cluster) -> tuple[Member, Member, Member]:
-    """Return three members: in its join, the first one waits for the second, whose join request is held up."""
+    """Return three members, the first of which, while joining, waits for the second, whose join request is held up."""
     first, second = cluster.member("a"), cluster.member("b")
     # All topics are already known, so no metadata change leads to another rebalance.
     assert first.router.metadata.wanted is not None

@@ -1,4 +1,4 @@
-"""Members of a group on simulated clocks, with one coordinator.
+"""A group's members on simulated clocks, with one coordinator.
 
 Each member is a complete client with its own connections; `Cluster.run` advances all of them and the coordinator in
 steps of a few milliseconds.
@@ -39,12 +39,12 @@ from tests.sdk.simulation import Silent, Simulation, address, backoff, cluster, 
 
 __all__ = ["Cluster", "Kafka", "Member", "classic", "consumer", "refusal"]
 
-#: Called with the node and the request.
+#: A function that is called with the node and the request.
 Fault = Callable[[int, Message], "Message | Exception | Silent | None"]
 
 
 class Kafka(Protocol):
-    """A coordinator."""
+    """A simulated coordinator."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     commits: list[tuple[TopicPartition, int, str]]
@@ -101,9 +101,9 @@ class Member:
     """One client.
 
     Args:
-        name: its member id in a KIP-848 group.
+        name: the client's member id in a KIP-848 group.
         group: the cluster.
-        make: the factory of its protocol.
+        make: the factory for its protocol.
         subscription: the topics that it reads.
         settings: its settings as a member.
         auto_commit_interval_ms: the time between automatic commits; None disables them.
@@ -139,17 +139,17 @@ class Member:
 
     @property
     def state(self) -> str:
-        return str(getattr(self.group, "state").value)  # noqa: B009  # both protocols have their own
+        return str(getattr(self.group, "state").value)  # noqa: B009  # each protocol has its own
 
     def fails(self, error: KafkaWireError, now_ms: int) -> None:
         self.simulation.check_time(now_ms)
-        assert not self.reader.assigned, "the partitions are given up first"
+        assert not self.reader.assigned, "the partitions must be given up first"
         self.failures.append(error)
 
     def commit(
         self, offsets: dict[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: int = 5_000
     ) -> list[Outcome | KafkaWireError]:
-        """Commit; the outcome is added to the list."""
+        """Commit; the outcome is appended to the list."""
         outcomes: list[Outcome | KafkaWireError] = []
         given = self.reader.to_commit() if offsets is None else offsets
 
@@ -172,15 +172,15 @@ class Cluster:
 
     Args:
         kafka: the coordinator.
-        make: the default factory of each member's protocol.
-        topics: the number of partitions by topic.
+        make: the default factory for the members' protocols.
+        topics: the number of partitions, keyed by topic.
         step_ms: the maximum difference between the members' clocks.
 
     Attributes:
         node: the coordinator's node; the other nodes refuse the coordinator's requests.
         members: the members started so far.
-        checks: called after each step, to check what must always hold.
-        fault: returns an answer that replaces the true one; None to give the true answer.
+        checks: functions called after each step, to check what must always hold.
+        fault: returns an answer that replaces the true one, or None for the true answer.
     """
 
     def __init__(self, kafka: Kafka, make: Make, topics: dict[str, int], step_ms: int = 5) -> None:
@@ -237,7 +237,7 @@ class Cluster:
         return member
 
     def _handle(self, node: int, handler: Any, request: Message, version: int) -> Any:
-        """Answer as the coordinator, as another broker, or with the fault that a test wants."""
+        """Answer as the coordinator, as another broker, or with a test's fault."""
         fault = self.fault(node, request)
         if fault is None and node != self.node:
             fault = refusal(request, ErrorCode.NOT_COORDINATOR)
@@ -255,7 +255,7 @@ class Cluster:
                 check()
 
     def until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
-        """Let time pass until a condition holds; return how long it took."""
+        """Let time pass until a condition holds, and return the time taken."""
         begun_ms = self.now_ms
         while not condition():
             assert self.now_ms - begun_ms < limit_ms, f"not within {limit_ms} ms"
@@ -263,12 +263,12 @@ class Cluster:
         return self.now_ms - begun_ms
 
     def settle(self, *members: Member, count: int = 6, share: int | None = None) -> None:
-        """Let time pass until these members share all partitions, and nothing is in progress.
+        """Let time pass until these members share all partitions and nothing is in progress.
 
         Args:
             members: all members.
             count: the number of partitions.
-            share: the minimum for each member; None for an even share.
+            share: the minimum number for each member; None for an even share.
         """
         least = count // len(members) if share is None else share
 

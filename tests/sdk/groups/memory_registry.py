@@ -1,7 +1,7 @@
-"""A tree of nodes with sessions; a test drives it operation by operation, and breaks its connections.
+"""A tree of nodes with sessions; a test drives the tree operation by operation, and breaks the connections.
 
-Nothing happens on its own: `MemoryRegistry.step` carries out the next operation of a session, or delivers its next
-outcome or event. So a test decides the order of everything; it can also hide an outcome, so that the operation is
+Nothing happens on its own: `MemoryRegistry.step` carries out a session's next operation, or delivers its next outcome
+or event. A test therefore decides the order of everything; it can also hide an outcome, in which case the operation is
 repeated.
 """
 
@@ -57,10 +57,10 @@ class Node:
 
 
 class Tree:
-    """The nodes, shared by all sessions.
+    """The nodes, which all sessions share.
 
     Attributes:
-        nodes: the nodes, by path.
+        nodes: the nodes, keyed by path.
         sessions: the sessions that the tree knows.
     """
 
@@ -88,7 +88,7 @@ class Tree:
                 self.change(Delete(each), 0)
 
     def children(self, path: str) -> tuple[str, ...]:
-        """Return the names of the children of a node."""
+        """Return the names of a node's children."""
         parents = [each for each in self.nodes if each != "/" and parent_of(each) == path]
         return tuple(sorted(each.rpartition("/")[2] for each in parents))
 
@@ -99,7 +99,7 @@ class Tree:
         return self._ids
 
     def end_session(self, session: int) -> None:
-        """Delete the ephemeral nodes of a session."""
+        """Delete a session's ephemeral nodes."""
         self.sessions.pop(session, None)
         for watchers in self._watches.values():
             for each in [each for each in watchers if each[0] == session]:
@@ -108,7 +108,7 @@ class Tree:
             self.change(Delete(path), 0)
 
     def carry_out(self, operation: Operation, session: int) -> Outcome:
-        """Carry out an operation of a session."""
+        """Carry out a session's operation."""
         match operation:
             case Transaction(operations):
                 return self._transaction(operations, session)
@@ -149,7 +149,7 @@ class Tree:
         return Committed(tuple(results))
 
     def refusal(self, operation: Change) -> RegistryCode | None:
-        """Return why a change cannot be made; None if it can."""
+        """Return the reason why a change cannot be made, or None if it can."""
         path, node = operation.path, self.nodes.get(operation.path)
         if isinstance(operation, Create):
             if node is not None:
@@ -162,7 +162,7 @@ class Tree:
         return RegistryCode.NOT_EMPTY if isinstance(operation, Delete) and self.children(path) else None
 
     def change(self, operation: Change, session: int, events: list[tuple[str, EventKind]] | None = None) -> Any:
-        """Make a change that is not refused; fire its events, or append them to a list."""
+        """Make a change that is not refused, and fire its events or append them to a list."""
         path = operation.path
         fired: list[tuple[str, EventKind]] = []
         result: Any
@@ -200,12 +200,12 @@ class Tree:
             self.sessions[session].deliver(lambda watcher=watcher: watcher(WatchEvent(path, kind)))
 
     def stat(self, path: str) -> Stat:
-        """Return the state of a node, except for transactions and times, which are not kept."""
+        """Return a node's state, except for transactions and times, which are not kept."""
         node = self.nodes[path]
         return Stat(0, 0, 0, 0, node.version, 0, 0, node.owner, len(node.data), len(self.children(path)), 0)
 
     def owners(self, group_id: str) -> dict[str, str]:
-        """Return the owner of each partition, by topic and number as in `t/0`."""
+        """Return the owner of each partition, keyed by topic and number as in `t/0`."""
         prefix = f"/consumers/{group_id}/owners/"
         paths = [path for path in self.nodes if path.startswith(prefix) and path.count("/") == prefix.count("/") + 1]
         return {path.removeprefix(prefix): self.nodes[path].data.decode() for path in paths}
@@ -219,7 +219,7 @@ class MemoryRegistry:
         session_timeout_ms: the timeout that the servers grant.
 
     Attributes:
-        is_connected: whether operations are carried out.
+        is_connected: whether the session is connected, so that operations are carried out.
         carried_out: the operations carried out so far, in order.
         refuse: returns the error for an operation, or None to carry it out.
     """
@@ -241,7 +241,7 @@ class MemoryRegistry:
         return "memory"
 
     def start(self) -> None:
-        """Do nothing, as the session already exists."""
+        """Do nothing, because the session already exists."""
 
     def add_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
@@ -270,7 +270,7 @@ class MemoryRegistry:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether there is nothing left to do."""
         return not self.is_connected or not (self._deliveries or self._queue)
 
     def deliver(self, call: Callable[[], None]) -> None:
@@ -297,7 +297,7 @@ class MemoryRegistry:
             self.deliver(lambda: done(tuple(outcomes)))
 
     def run(self) -> None:
-        """Do everything that is left to do now, but nothing that results from it."""
+        """Do everything that is due now, but nothing that results from it."""
         while not self.is_quiet:
             self.step()
 

@@ -1,4 +1,4 @@
-"""A reader that finishes one record per partition when told to, and a listener that acknowledges when told to."""
+"""A reader that finishes records when told to, and a listener that acknowledges events when told to."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class MemoryReader:
     """A reader of partitions that never end; see `MemberReader`.
 
     Args:
-        start: returns the offset where reading of a partition starts.
+        start: returns the offset at which the reading of a partition starts.
 
     Attributes:
         withheld: partitions whose records are not handed out.
-        positions: the next offset to hand out, by partition.
+        positions: the next offset to hand out, keyed by partition.
         stored: the committed offsets.
         log: the calls, in order.
         errors: the errors that were reported but not raised yet.
@@ -79,20 +79,20 @@ class MemoryReader:
         return error in self.errors
 
     def read(self, count: int = 1) -> frozenset[TopicPartition]:
-        """Finish records of each partition that is handed out; return those partitions."""
+        """Finish records in each partition that is handed out, and return those partitions."""
         for partition in self.handed_out:
             self.positions[partition] += count
         return self.handed_out
 
 
 class Listener:
-    """A listener that takes events and acknowledges them when told to.
+    """A listener that receives events and acknowledges them when told to.
 
     Attributes:
         events: all events, in order.
-        on_event: called with each event in place of the application; None to do nothing.
-        acknowledge: set to the group's method.
-        check_time: called with the time that comes with an event.
+        on_event: a function called with each event in place of the application; None to do nothing.
+        acknowledge: the group's method, which a test sets.
+        check_time: called with the time that accompanies an event.
         is_slow: whether events wait for `handle`.
     """
 
@@ -106,7 +106,7 @@ class Listener:
 
     def __call__(self, event: Event, now_ms: int) -> None:
         self.check_time(now_ms)
-        assert not self.waiting, "an event came before the former one was acknowledged"
+        assert not self.waiting, "an event arrived before the previous one was acknowledged"
         self.events.append(event)
         self.waiting.append(event)
         if self.on_event is not None:

@@ -1,6 +1,6 @@
-"""Assignment changes are applied in order, each event is acknowledged once, and a loss overtakes everything.
+"""Assignment changes are applied in order, each event is acknowledged once, and a loss takes precedence over all else.
 
-Method: the changes of one member, with a reader that notes its calls and commits that end when told to.
+Method: change one member's assignment, with a reader that records its calls and commits that end when told to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ManualCommits:
     """Commits that end when told to; see `Commits`.
 
     Args:
-        check_time: called with each time that the assignment changes pass on.
+        check_time: a function called with each time that the assignment changes pass on.
     """
 
     def __init__(self, check_time: Callable[[int], None]) -> None:
@@ -118,7 +118,7 @@ def test_a_revocation_stops_commits_tells_and_lets_go_in_this_order() -> None:
     saved(Committed(offsets), 0)
     (event,) = scene.events
     assert (type(event), event.partitions) == (Revoking, {P})
-    assert scene.reader.assigned == {P, Q}, "the listener can commit"
+    assert scene.reader.assigned == {P, Q}, "the listener must be able to commit"
     assert scene.commits.released == []
     scene.changes.acknowledge(event, 0)
     assert scene.reader.assigned == {Q}
@@ -136,19 +136,19 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
     first = scene.commits.waiting.pop()
     first[2](RequestTimedOut("late"), 0)
     (event,) = scene.events
-    scene.reader.positions[Q] += 4  # the listener waits until the program has finished its current records
+    scene.reader.positions[Q] += 4  # the listener waits for the program to finish its current records
     scene.now_ms = listener_ms
     scene.changes.acknowledge(event, listener_ms)
     ((offsets, deadline_ms, saved),) = scene.commits.waiting
     assert (dict(offsets), deadline_ms) == ({Q: OffsetAndMetadata(5, leader_epoch=1)}, limit_ms), (
-        "a failed commit is not tried again"
+        "a failed commit must not be tried again"
     )
     scene.changes.acknowledge(event, listener_ms)
     assert (len(scene.commits.waiting), scene.reader.assigned, scene.done) == (1, {P, Q}, [])
     saved(Committed(offsets), listener_ms)
     assert (scene.reader.assigned, scene.commits.released, scene.done) == (frozenset(), [({P, Q}, None)], ["revoked"])
     scene.own(R)
-    assert scene.reader.handed_out == {R}, "the next event is also acknowledged"
+    assert scene.reader.handed_out == {R}, "the next event must be acknowledged too"
 
 
 def test_a_loss_while_the_last_commit_runs_is_reported_after_it() -> None:

@@ -1,6 +1,6 @@
-"""The assignments of a consumer group are computed by its assignors and encoded in the consumer protocol.
+"""A consumer group's assignments are computed by its assignors and encoded in the consumer protocol.
 
-Method: tables, and hypothesis for groups where some members send data that cannot be decoded.
+Method: check tables, and use hypothesis for groups in which some members send data that cannot be decoded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Everything(RangeAssignor):
-    """An application's assignor: the first static member gets everything."""
+    """An application's assignor that gives everything to the first static member."""
 
     name = "everything"
 
@@ -38,7 +38,7 @@ class Everything(RangeAssignor):
 
 
 class Plain:
-    """An assignor that does not derive from the protocol class, and lacks everything that has a default there."""
+    """An assignor that does not derive from the protocol class, and lacks everything that has a default in it."""
 
     name = "plain"
 
@@ -154,7 +154,7 @@ SAID = st.builds(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Return a truncated subscription with another version and some changed bytes; or noise."""
+    """Return noise, or a truncated subscription with another version and some changed bytes."""
     data = bytearray(draw(st.one_of(SAID, st.binary(max_size=40))))
     if len(data) >= 2 and draw(st.booleans()):
         data[:2] = draw(st.sampled_from([-2, -1, 0, 1, 2, 3, 4, 99])).to_bytes(2, "big", signed=True)
@@ -184,4 +184,4 @@ def test_a_group_gets_its_partitions_whatever_some_members_say(name: str, others
     assert len(given_away) == len(set(given_away))
     missing = everything - set(given_away)
     owned = {partition for each in subscriptions.values() for partition in each.owned_partitions}
-    assert missing <= (owned if name == "cooperative-sticky" else set()), "only partitions to be revoked wait"
+    assert missing <= (owned if name == "cooperative-sticky" else set()), "only partitions to be revoked may wait"

@@ -1,6 +1,6 @@
-"""What all assignors have in common: names, the choice of topics, and the order of members.
+"""All assignors share their names, their choice of topics and their order of members.
 
-Method: the table of assignors; handmade small groups.
+Method: check the table of assignors, and small handmade groups.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_partitions_of() -> None:
 
 
 def test_order_of_members() -> None:
-    """A static member keeps its place, whatever member id it gets after a restart."""
+    """A static member keeps its place in the order, whatever member id it gets after a restart."""
     subscriptions = {
         "id1": MemberSubscription(()),
         "id0": MemberSubscription(()),

@@ -17,7 +17,7 @@ P = TopicPartition("t", 0)
 
 
 class Scene:
-    """Commits every 100 ms, which end when told to."""
+    """Automatic commits every 100 ms, which end when told to."""
 
     def __init__(self, interval_ms: int | None = 100) -> None:
         self.reader = MemoryReader()
@@ -46,7 +46,7 @@ def test_one_per_interval() -> None:
     scene.poll(1_099)
     assert not scene.begun
     scene.poll(1_100, 1_150, 1_200)
-    assert scene.begun == [(1_100, 1_150, 1)], "the first one still runs at 1,200"
+    assert scene.begun == [(1_100, 1_150, 1)], "the first commit is still running at 1,200"
     scene.running.pop()(Committed({}), 1_210)
     scene.poll(1_250)
     scene.poll(1_300)

@@ -1,6 +1,6 @@
-"""A member uses the newest protocol that the coordinator offers, and passes every call on to it.
+"""A member uses the newest protocol that the coordinator offers, and passes every call on to that protocol.
 
-Method: members that can use either protocol, with coordinators that offer one or both.
+Method: let members that can use either protocol join coordinators that offer one or both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A member of a classic group joins, reads, gives up, is fenced and leaves as Kafka's own consumer does.
+"""A member of a classic group joins, reads, gives up partitions, is fenced and leaves as Kafka's own consumer does.
 
-Method: members with a simulated coordinator that is as strict as Kafka's; where a response must come at a certain
+Method: run members with a simulated coordinator that is as strict as Kafka's; if a response must come at a certain
 moment, the test controls the coordinator.
 """
 
@@ -38,7 +38,7 @@ ALL = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "coo
 
 
 def once(kind: type[Message], answer: Any) -> Any:
-    """Return a fault that strikes the first request of a class."""
+    """Return a fault that affects the first request of a class."""
     left = [answer]
 
     def fault(node: int, request: Message) -> Any:
@@ -111,7 +111,7 @@ def test_cooperative_members_go_on_reading_what_they_keep() -> None:
 
 @ALL
 def test_no_record_is_read_twice_in_a_graceful_rebalance(assignor: str) -> None:
-    """The latency is 100 ms, and a record of each partition is finished every 5 ms."""
+    """The latency is 100 ms, and a record in each partition is finished every 5 ms."""
     cluster = Cluster.of_classic(assignor)
     handled: list[tuple[TopicPartition, int]] = []
 
@@ -229,7 +229,7 @@ def test_a_pattern_finds_new_topics_and_not_kafkas_own() -> None:
     cluster.settle(member, count=10)
     assert all(join.protocols for join in coordinator(cluster).joins)
     first = decode_subscription(bytes(coordinator(cluster).joins[0].protocols[0].metadata))
-    assert first.topics == ("t-1",), "the first join waits until the topics are known"
+    assert first.topics == ("t-1",), "the first join must wait until the topics are known"
 
 
 @pytest.mark.parametrize("is_later", [False, True])
@@ -265,9 +265,9 @@ def test_records_wait_until_the_listener_has_handled_their_assignment() -> None:
     member.listener.is_slow = True
     cluster.until(lambda: member.listener.waiting != [])
     cluster.run(10_000)
-    assert len(member.reader.assigned) == 6, "a listener can seek"
+    assert len(member.reader.assigned) == 6, "a listener must be able to seek"
     assert member.reader.handed_out == frozenset()
-    assert coordinator(cluster).state is GroupState.STABLE, "heartbeats continue"
+    assert coordinator(cluster).state is GroupState.STABLE, "heartbeats must continue"
     member.listener.handle(member.now_ms)
     assert len(member.reader.handed_out) == 6
 
@@ -389,7 +389,7 @@ def test_an_error_that_no_retry_can_mend_ends_the_membership(request_kind: type[
     cluster.until(lambda: member.failures != [])
     cluster.run(5_000)
     assert [error.code for error in member.failures if isinstance(error, BrokerError)] == [code]
-    assert member.reader.errors == [], "the error is reported once"
+    assert member.reader.errors == [], "the error must be reported once"
     assert member.reader.assigned == frozenset()
     sent = len(member.simulation.sent)
     cluster.run(60_000)
@@ -441,9 +441,9 @@ def test_a_leader_whose_assignor_raises_lets_another_one_lead_and_comes_back_onc
     cluster.until(lambda: leader.reader.errors != [])
     assert isinstance(leader.reader.errors[0].__cause__, ZeroDivisionError)
     cluster.settle(other)
-    assert cluster.now_ms < 10_000, "the other member has not waited for the former leader's session to end"
+    assert cluster.now_ms < 10_000, "the other member must not wait for the former leader's session to end"
     cluster.run(60_000)
-    assert (leader.reader.assigned, len(leader.reader.errors)) == (frozenset(), 1), "it waits for the application"
+    assert (leader.reader.assigned, len(leader.reader.errors)) == (frozenset(), 1), "it must wait for the application"
     leader.reader.errors.clear()
     cluster.settle(leader, other)
     assert (leader.reader.errors, leader.failures, other.failures) == ([], [], [])
@@ -463,7 +463,7 @@ def test_a_leader_whose_assignor_keeps_raising_pauses_longer_and_longer() -> Non
     assert member.failures == []
 
 
-#: Subscriptions that members with other clients may send, and how many topics can be read from each.
+#: Subscriptions that members with other clients may send, and the number of topics that can be read from each.
 DAMAGED = {
     "empty": (b"", 0),
     "cut off": (bytes.fromhex("0000 00000001 0001"), 0),
@@ -495,7 +495,7 @@ def test_a_member_that_cannot_be_read_is_the_only_one_to_suffer(damage: str, ass
     cluster.until(lambda: left.done)
     cluster.settle(*members)
     for member in members:
-        assert member.router.metadata.wanted == {"t"}, "the topics of a former member are no longer requested"
+        assert member.router.metadata.wanted == {"t"}, "a former member's topics must no longer be requested"
         assert member.reader.errors == member.failures == []
 
 
@@ -523,7 +523,7 @@ def test_a_topic_that_grows_during_a_rebalance_is_read_as_a_whole(during: type[M
 
 
 def test_an_assignment_of_a_careless_leader_is_taken_as_far_as_it_goes(caplog: pytest.LogCaptureFixture) -> None:
-    """The leader names a partition twice, an impossible one, and a topic that the member does not read."""
+    """The leader names one partition twice, an impossible partition, and a topic that the member does not read."""
     cluster = Cluster.of_classic()
     member = cluster.member("a")
     named = [("t", 0), ("t", 0), ("t", -1), ("x", 0), ("t", 5)]

@@ -1,4 +1,4 @@
-"""The leader's view of a cluster contains the existing topics, their partitions, and the racks of the replicas."""
+"""The leader's view of a cluster contains the existing topics, their partitions and the racks of the replicas."""
 
 from __future__ import annotations
 

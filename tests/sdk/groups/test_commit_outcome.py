@@ -1,4 +1,4 @@
-"""The outcome of a commit is the worst outcome of its partitions."""
+"""The outcome of a commit is the worst outcome among its partitions."""
 
 from __future__ import annotations
 

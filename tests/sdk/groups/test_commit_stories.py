@@ -1,11 +1,12 @@
 """Soon after any trouble, a client commits and looks up offsets again, and behaves like a new one.
 
-Goal: after the next success, failures, lost partitions and old signatures leave no trace in the machine that commits or
-in the one that looks up committed offsets.
+Goal: after the next success, failures, lost partitions and old signatures leave no trace in the state machine that
+    commits or in the one that looks up committed offsets.
 
-Method: stories of finished records, commits, look-ups, refusals and rebalances on a simulated client. Each commit and
-each look-up ends once, by its deadline. Once all faults are mended, finished records are committed within one interval.
-Then a new client that has finished the same records runs one more story alongside the used one.
+Method: run stories about finished records, commits, lookups, refusals and rebalances on a simulated client. Each commit
+and each lookup must end once, by its deadline. Once all faults are repaired, finished records must be committed within
+one interval. Then run one more story with the used client and a new one that has finished the same records, side by
+side.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 
 INTERVAL_MS = 500
 
-#: Long enough for several steps while a request is on its way.
+#: Long enough for several steps while a request is in flight.
 LATENCY_MS = 20
 
-#: How long an automatic commit may take.
+#: The time that an automatic commit may take.
 TIMEOUT_MS = 10_000
 
-#: The longest pause plus a request after it.
+#: The longest pause plus the request after it.
 PROMPT_MS = 1_200
 
 PARTITIONS = (T0, T1, T2)
@@ -78,7 +79,7 @@ class Scene(Client):
     Args:
         now_ms: the start time.
         positions: its reader's positions.
-        stored: the offsets that its reader knows to be committed.
+        stored: the offsets that its reader knows are committed.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Scene(Client):
         return label
 
     def find(self, partitions: list[TopicPartition], timeout_ms: int) -> str:
-        """Look up the committed offsets of partitions."""
+        """Look up committed offsets."""
         now_ms = self.simulation.now_ms
         label = self._begin("find", now_ms + timeout_ms)
         left = set(partitions)
@@ -229,7 +230,7 @@ class Scene(Client):
         self.check()
 
     def check(self) -> None:
-        """Commits and look-ups end in time, and nothing is sent without a signature."""
+        """Check that commits and lookups end in time, and that nothing is sent without a signature."""
         now_ms = self.simulation.now_ms
         for label, deadline_ms in self.open.items():
             assert now_ms <= deadline_ms, f"{label} has not ended in time"
@@ -237,7 +238,7 @@ class Scene(Client):
             assert not self.offsets._commits.sent
 
     def mend(self) -> None:
-        """Mend all faults, and let everything in progress end."""
+        """Repair all faults, and let everything in progress end."""
         self.simulation.down.clear()
         self.codes.clear()
         self.is_silent = False
@@ -250,7 +251,7 @@ class Scene(Client):
         assert not self.reader.to_commit(), "finished records are not committed automatically"
 
     def greet(self) -> None:
-        """Commit and look up promptly, although the first attempts are refused; this also opens every connection."""
+        """Commit and look up promptly although the first attempts are refused; this also opens every connection."""
         self.codes = {each.partition: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2 for each in PARTITIONS}
         self.router.refresh(lambda error: None)
         for node in (1, 2):
@@ -304,7 +305,7 @@ def test_a_client_that_has_recovered_behaves_like_a_new_one(past: list[Step], fu
         each.ends.clear()
         for each.coordinator in (1, 2):  # both brokers are connected
             each.greet()
-        each.simulation.run(3_000)  # no pause of the metadata is pending
+        each.simulation.run(3_000)  # no metadata pause is pending
         each.greet()
         each.news()
     assert_alike(old, new, future)

@@ -1,6 +1,6 @@
-"""An offset belongs to the topic that it was read from, no matter which topic has that name later.
+"""An offset belongs to the topic from which it was read, whichever topic has that name later.
 
-Method: the machine that commits, on a simulated client whose cluster deletes the topic.
+Method: run the state machine for commits on a simulated client whose cluster deletes the topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.sdk.simulation import cluster, topic_id
 
 
 def recreate(client: Client) -> bytes:
-    """Delete the topic and create it again; return its new id."""
+    """Delete the topic, create it again, and return its new id."""
     former = client.simulation.handlers[MetadataRequest]
 
     def answer(request: Any, version: int) -> Any:

@@ -1,4 +1,4 @@
-"""Each waiter for a commit is called once: for its last partition, at its deadline, or when everything ends."""
+"""Each waiter for a commit is called once: after its last partition, at its deadline, or when everything ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Scene:
-    """Waiters, and how they ended."""
+    """Waiters, and the ways in which they ended."""
 
     def __init__(self) -> None:
         self.waiters = CommitWaiters()
@@ -60,7 +60,7 @@ def test_deadlines_pass_in_order() -> None:
         scene.waiters.end(waiter, RequestTimedOut("too late"), 100)
     assert scene.waiters.due_ms == 200
     scene.waiters.settle(late, T0, 150)
-    assert list(scene.waiters.late(150)) == [], "a commit that has ended is left out"
+    assert list(scene.waiters.late(150)) == [], "a commit that has ended must be left out"
     assert scene.waiters.due_ms is None
 
 

@@ -1,6 +1,6 @@
-"""Committed offsets are found, each partition at its own pace and by its deadline.
+"""Committed offsets are found for each partition at its own pace and by its deadline.
 
-Method: the machine alone on a simulated client; the test sets the coordinator's answer for each partition.
+Method: run the state machine alone on a simulated client; the test sets the coordinator's answer for each partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEVEN = OffsetAndMetadata(7, "n", 3)
 
 
 class Client:
-    """A simulated client that looks up offsets: 7 for partitions 0 and 1, nothing for partition 2."""
+    """A simulated client that looks up offsets; partitions 0 and 1 have offset 7, and partition 2 has none."""
 
     def __init__(self) -> None:
         self.router = Router(options(), backoff())

@@ -1,6 +1,6 @@
-"""A member of a KIP-848 group heartbeats, reconciles, is fenced and leaves as Kafka's own consumer does.
+"""A member of a KIP-848 group sends heartbeats, reconciles, is fenced and leaves as Kafka's own consumer does.
 
-Method: members with a simulated coordinator that checks epochs and owned partitions as Kafka's does.
+Method: run members with a simulated coordinator that checks epochs and owned partitions as Kafka's does.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def heartbeats(member: Member) -> list[ConsumerGroupHeartbeatRequest]:
 
 
 def kinds(member: Member) -> list[str]:
-    """Return the names of the events of a member."""
+    """Return the names of a member's events."""
     return [type(event).__name__ for event in member.listener.events]
 
 
 def refuse(code: ErrorCode, when: Callable[[ConsumerGroupHeartbeatRequest], bool], times: int = 1) -> Any:
-    """Return a fault that refuses a number of heartbeats."""
+    """Return a fault that refuses the given number of heartbeats."""
     left = [code] * times
 
     def fault(node: int, request: Message) -> Message | None:
@@ -69,7 +69,7 @@ def test_members_share_the_partitions_and_go_on_reading_what_they_keep() -> None
 
 
 def test_a_commit_that_was_rejected_is_followed_by_a_heartbeat_at_once() -> None:
-    """The heartbeat shows whether the member was fenced; a rejected commit of a former epoch causes no heartbeat."""
+    """The heartbeat shows whether the member was fenced; a rejected commit from a former epoch causes no heartbeat."""
     cluster = Cluster.of_consumers()
     member = cluster.member("a")
     cluster.settle(member)
@@ -128,7 +128,7 @@ def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
     assert second.reader.assigned == frozenset()
     assert len(first.reader.handed_out) == 3
     assert len(first.reader.assigned) == 6
-    assert len(cluster.kafka.offsets) == 3, "they were committed before the listener was told"
+    assert len(cluster.kafka.offsets) == 3, "they must be committed before the listener is told"
     first.listener.is_slow = False
     first.listener.handle(first.now_ms)
     cluster.settle(first, second)
@@ -136,7 +136,7 @@ def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
 
 
 def test_no_record_is_read_twice_in_a_rebalance() -> None:
-    """The latency is 100 ms, and a record of each partition is finished every 5 ms."""
+    """The latency is 100 ms, and a record in each partition is finished every 5 ms."""
     cluster = Cluster.of_consumers()
     handled: list[tuple[TopicPartition, int]] = []
 
@@ -172,7 +172,7 @@ def test_a_fenced_member_loses_everything_and_joins_again(code: ErrorCode) -> No
     assert member.group.sign() is None
     sent = len(heartbeats(member))
     cluster.run(5_000)
-    assert len(heartbeats(member)) == sent, "it joins once the listener has handled the loss"
+    assert len(heartbeats(member)) == sent, "it must not join before the listener has handled the loss"
     member.listener.is_slow = False
     member.listener.handle(member.now_ms)
     cluster.settle(member)
@@ -230,7 +230,7 @@ def test_a_pattern_is_matched_by_the_coordinator() -> None:
     cluster.fault = lambda node, request: SILENT
     member.group.subscribe(Subscription(pattern=r"\p{Greek}*[^-]+"), member.now_ms)
     cluster.run(50)
-    assert heartbeats(member)[-1].subscribed_topic_regex == r"\p{Greek}*[^-]+", "Python need not understand it"
+    assert heartbeats(member)[-1].subscribed_topic_regex == r"\p{Greek}*[^-]+", "Python need not understand the pattern"
 
 
 def test_names_replace_a_pattern() -> None:
@@ -264,7 +264,7 @@ def test_a_topic_that_is_not_in_the_metadata_yet_follows() -> None:
 
 
 def test_partitions_of_a_topic_that_the_metadata_lacks_for_a_while_are_kept() -> None:
-    """A new target arrives while a newly started broker does not know one of the topics yet."""
+    """A new target arrives while a broker that has just started does not know one of the topics yet."""
     cluster = Cluster.of_consumers({"t": 6, "u": 6})
     first = cluster.member("a", Subscription(["t", "u"]))
     cluster.settle(first, count=12)
@@ -408,7 +408,7 @@ def test_a_leave_is_repeated_until_the_member_joins_again_or_is_closed(is_closed
     member.reader.last_handed_out_ms = None
     cluster.settle(member)
     epochs = [request.member_epoch for request in heartbeats(member)]
-    assert epochs.index(-1) < epochs.index(0, 1), "it left, and joined again"
+    assert epochs.index(-1) < epochs.index(0, 1), "it must leave and join again"
     assert -1 not in epochs[epochs.index(0, 1) :]
     assert kinds(member) == ["Assigned", "Lost", "Assigned"]
 
@@ -446,7 +446,7 @@ def test_a_broker_without_kip_848_ends_the_membership_at_once() -> None:
     member = cluster.member("a")
 
     def unsupported(node: int, request: Message) -> Exception:
-        raise AssertionError("nothing is sent")
+        raise AssertionError("nothing may be sent")
 
     cluster.fault = unsupported
     group: Any = member.group
@@ -480,7 +480,7 @@ def test_the_response_to_a_heartbeat_of_a_former_membership_is_dropped() -> None
 
 
 def test_an_instance_id_is_waited_for_anew_after_an_absence() -> None:
-    """The member waits for its instance id, leaves because the application does not read, and returns much later."""
+    """The member waits for its instance id, leaves because the application does not read, and comes back much later."""
     cluster = Cluster.of_consumers()
     member = cluster.member("a", group_instance_id="one", max_poll_interval_ms=20_000)
     member.reader.last_handed_out_ms = member.now_ms
@@ -496,7 +496,7 @@ def test_an_instance_id_is_waited_for_anew_after_an_absence() -> None:
 
 
 def test_a_rebalance_after_an_absence_is_another_one() -> None:
-    """The duration of the rebalance does not include the time outside the group."""
+    """The rebalance's duration does not include the time outside the group."""
     cluster = Cluster.of_consumers()
     cluster.settle(cluster.member("other"))
     member = cluster.member("a", max_poll_interval_ms=20_000)
@@ -518,7 +518,7 @@ def test_a_rebalance_after_an_absence_is_another_one() -> None:
 
 
 def test_a_target_of_unknown_topics_keeps_nothing_else_from_being_read() -> None:
-    """The topic was deleted or is not visible: its metadata is requested once a second, and other topics are read."""
+    """The topic was deleted or is not visible; its metadata is requested once a second, and other topics are read."""
     cluster = Cluster.of_consumers()
     member = cluster.member("a")
     kind = ConsumerGroupHeartbeatResponse

@@ -1,6 +1,6 @@
-"""A heartbeat carries the fields that have changed, or everything if nothing has been confirmed.
+"""A heartbeat carries only the fields that have changed, or all of them if nothing has been confirmed.
 
-Method: heartbeats after each kind of change.
+Method: build heartbeats after each kind of change.
 """
 
 from __future__ import annotations

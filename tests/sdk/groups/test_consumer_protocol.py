@@ -1,7 +1,7 @@
 """Subscriptions and assignments are encoded as in Apache Kafka's clients, and decoded from older and newer versions.
 
-Method: golden bytes (the assignor vectors contain hundreds more), every version, truncations, and hypothesis for round
-trips.
+Method: compare with golden bytes (the assignor vectors contain hundreds more), decode every version and truncated data,
+and use hypothesis for round trips.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_golden_subscription() -> None:
 
 
 def test_golden_assignment() -> None:
-    """Partitions of a topic are written together, and topics in the order of their first partitions."""
+    """A topic's partitions are written together, and topics are written in the order of their first partitions."""
     data = encode_assignment(partitions("b-1 a-2 b-0"))
     assert data == bytes.fromhex("0003 00000002 000162 00000002 00000001 00000000 000161 00000001 00000002 ffffffff")
     assert decode_assignment(data) == tuple(partitions("b-1 b-0 a-2"))

@@ -1,6 +1,6 @@
-"""A departure gives up its partitions, leaves, and ends by its deadline, whichever request goes unanswered.
+"""A departing member gives up its partitions, leaves, and ends by its deadline, whichever request goes unanswered.
 
-Method: a departure with its own assignment changes on a simulated client, whose coordinator may or may not answer.
+Method: run a departure with its own assignment changes on a simulated client, whose coordinator may or may not answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ P = TopicPartition("t", 0)
 
 
 class Scene:
-    """A member that leaves with a heartbeat within 800 ms; any commit before that goes unanswered."""
+    """A member that leaves within 800 ms by sending a heartbeat; any commit before that goes unanswered."""
 
     def __init__(self, *, answers: bool = True, leaves: bool = True, commits: bool = False) -> None:
         self.router = Router(options(), backoff())
@@ -63,7 +63,7 @@ class Scene:
         return HeartbeatResponse() if self.answers else SILENT
 
     def leave(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        assert not self.reader.assigned, "the partitions are given up first"
+        assert not self.reader.assigned, "the partitions must be given up first"
         if not self.leaves:
             return None
         return Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, deadline_ms, on_done)
@@ -105,7 +105,7 @@ def test_a_listener_that_takes_too_long_is_not_waited_for() -> None:
     assert not scene.departure.is_leaving
     scene.run(20)
     assert scene.departure.is_over
-    assert scene.asked == 1, "it has left nevertheless"
+    assert scene.asked == 1, "it must leave nevertheless"
     assert scene.reader.assigned == frozenset()
 
 

@@ -1,6 +1,6 @@
-"""With two stores, a commit counts once both have it, and the larger of two committed offsets counts.
+"""With two stores, a commit is complete once both have it, and the larger of two committed offsets is used.
 
-Method: two stores that the test answers, in any order.
+Method: use two stores, for which the test answers in any order.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def offsets(**numbers: int) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets of partitions of topic t, written as t0=5."""
+    """Return offsets in partitions of topic t, written as t0=5."""
     return {TopicPartition("t", int(name[1:])): OffsetAndMetadata(offset) for name, offset in numbers.items()}
 
 
 class Store:
-    """A store that answers when told to."""
+    """An offset store that answers when told to."""
 
     def __init__(self, positions: Positions) -> None:
         self.member: Member | None = None
@@ -160,7 +160,7 @@ def test_partitions_that_are_given_up_are_forgotten() -> None:
     scene.offsets.release([T0], 3, cause)
     assert scene.kafka.released == scene.zookeeper.released == [([T0], cause)]
     scene.zookeeper.store()
-    assert scene.reader.stored == offsets(t1=5), "of the former assignment of t-0"
+    assert scene.reader.stored == offsets(t1=5), "the offset of t-0 belongs to its former assignment"
     scene.offsets.release(None, 4)
 
 

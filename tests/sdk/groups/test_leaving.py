@@ -1,6 +1,6 @@
-"""A member of a classic group leaves for good or, if it is static, temporarily, and always within its time limit.
+"""A member of a classic group leaves for good, or temporarily if it is static, and always within its time limit.
 
-Method: as in `test_classic_group.py`.
+Method: proceed as in `test_classic_group.py`.
 """
 
 from __future__ import annotations

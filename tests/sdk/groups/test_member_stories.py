@@ -1,11 +1,12 @@
 """Soon after any trouble, a member has all its partitions again, and behaves like a new one.
 
-Goal: after the next success, a refusal, an assignment change, a loss, a departure or a change of the topics leaves no
-trace in either kind of membership or in its parts: rebalances, assignment changes, heartbeats, reports.
+Goal: after the next success, a refusal, an assignment change, a loss, a departure or a topic change leaves no trace in
+    either kind of membership or in its parts: rebalances, assignment changes, heartbeats and reports.
 
-Method: stories of one member, of another that comes and goes, and of faults. Each commit ends in time, and events wait
-for each other. Once all faults are mended, the member reads all existing partitions. Then a new member, alone in a new
-group, runs one more story alongside the used one; names and generations are not compared.
+Method: run stories about one member, about another that comes and goes, and about faults. Each commit must end in time,
+and events must wait for each other. Once all faults are repaired, the member must read all existing partitions. Then
+run one more story with the used member and a new one, alone in a new group, side by side; names and generations are not
+compared.
 """
 
 from __future__ import annotations
@@ -56,24 +57,24 @@ CODES = (
     ErrorCode.FENCED_MEMBER_EPOCH,
 )
 
-#: A fault: the request is carried out, but its response is lost with the connection.
+#: A fault in which the request is carried out, but the response is lost with the connection.
 HEARD = object()
 
 #: The maximum difference between members' clocks; coarser than elsewhere, since stories are long.
 STEP_MS = 25
 
-#: The session of a killed member of a classic group, plus the rebalance after it.
+#: The session timeout of a killed member of a classic group, plus the rebalance after it.
 KILLED_MS = 8_000
 
-#: How long a departure may take.
+#: The time that a departure may take.
 LEAVE_MS = 2_000
 
-#: The longest pause plus a rebalance of a group of one.
+#: The longest pause plus a rebalance in a group of one.
 SETTLED_MS = 2_000
 
 
 def kinds_of_steps(*requests: str) -> Kinds:
-    """Return the kinds of steps for a member that sends these requests."""
+    """Return the kinds of steps in stories about a member that sends these requests."""
     some_requests = st.sampled_from(requests)
     return {
         "break": (),
@@ -104,7 +105,7 @@ class Scene:
     Args:
         kind: the group's protocol, one of `PROTOCOLS`.
         now_ms: the start time.
-        topics: the number of partitions by topic, or None for the initial ones.
+        topics: the number of partitions, keyed by topic; None for the initial numbers.
         names: the topics that the member reads.
     """
 
@@ -228,7 +229,7 @@ class Scene:
             other.stop(1_000)
 
     def check(self) -> None:
-        """Each commit ends once and in time, and a member outside the group is assigned nothing."""
+        """Check that each commit ends once and in time, and that a member outside the group is assigned nothing."""
         for deadline_ms, outcomes in self.commits:
             assert len(outcomes) == 1 or (not outcomes and deadline_ms > self.cluster.now_ms)
         assert not self.member.failures
@@ -236,7 +237,7 @@ class Scene:
             assert not self.member.reader.assigned
 
     def mend(self) -> None:
-        """Mend all faults; soon, the member reads everything that it has subscribed to."""
+        """Repair all faults, and check that the member soon reads everything to which it has subscribed."""
         member = self.member
         for other in list(self.others):
             other.stop(1_000)
@@ -250,8 +251,8 @@ class Scene:
         self.await_all()
 
     def await_all(self) -> None:
-        """Wait until the member is alone, and reads all partitions of its topics for good."""
-        end_ms = self.cluster.now_ms + 100_000  # the longest session of a killed member plus a silent request
+        """Wait until the member is alone and reads all partitions of its topics for good."""
+        end_ms = self.cluster.now_ms + 100_000  # the longest session timeout of a killed member, plus a silent request
         for _ in range(2):  # after KILLED_MS, the rebalance without the killed member has ended
             self.cluster.until(lambda: len(self.kafka.members) == 1 and self.reads_all(), end_ms - self.cluster.now_ms)
             self.cluster.run(KILLED_MS)
@@ -259,14 +260,14 @@ class Scene:
         self.check()
 
     def reads_all(self) -> bool:
-        """Return whether the member reads all partitions of its topics."""
+        """Return whether the member reads all its topics' partitions."""
         read = self.member.reader.handed_out
         return sorted(read) == sorted(
             (name, number) for name in self.names for number in range(self.cluster.topics[name])
         ) and self.member.state in ("stable", "member")
 
     def settle(self) -> None:
-        """Have the member join again; from then on, its requests are in step with any member that did the same."""
+        """Make the member join again, after which its requests coincide with those of any member that did the same."""
         for self.cluster.node, names in (
             (1, ("t", "u")),
             (3, ("u",)),
@@ -285,7 +286,7 @@ class Scene:
         self.kafka.offsets = dict(reader.stored)
 
     def leave(self) -> None:
-        """Leave, whatever is in progress: `stop` ends within its limit, even if it is called twice."""
+        """Leave, whatever is in progress; `stop` must end within its limit, even if it is called twice."""
         first, second = self.member.stop(LEAVE_MS), self.member.stop(LEAVE_MS)
         self.cluster.run(LEAVE_MS + STEP_MS)
         assert first.done

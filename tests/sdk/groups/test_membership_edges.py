@@ -1,7 +1,7 @@
-"""A member takes every edge of its table, in a classic group and in a KIP-848 group.
+"""A member takes every edge of its state table, in a classic group and in a KIP-848 group.
 
-Method: a member with a simulated coordinator is brought to the state where an edge begins, in a stable generation if
-the state allows it; then the test causes the transition.
+Method: with a simulated coordinator, bring a member to the state where an edge begins, in a stable generation if the
+state allows it; then cause the transition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Consumer = consumer_group.State
 
 
 def answering(faults: dict[type[Message], Any]) -> Callable[[int, Message], Any]:
-    """Return a fault that answers some requests with an error code or not at all."""
+    """Return a fault that answers some requests with an error code, or not at all."""
 
     def fault(node: int, request: Message) -> Any:
         answer = faults.get(type(request))
@@ -50,7 +50,7 @@ def be_slow_with_an_assignment(member: Member, event: Event) -> None:
 
 
 def classic_in(state: Classic) -> tuple[Cluster, Member, dict[type[Message], Any]]:
-    """Return a member in a state, and the faults of its coordinator."""
+    """Return a member in the given state, and its coordinator's faults."""
     cluster = Cluster.of_classic(topics={"t": 3, "u": 3})
     member = cluster.member("a")
     faults: dict[type[Message], Any] = {}

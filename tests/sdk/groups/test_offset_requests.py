@@ -1,6 +1,6 @@
-"""Requests for offsets name topics by id where possible, and responses are read either way.
+"""Requests for offsets name topics by id if possible, and responses are read in either form.
 
-Method: each version that a broker may know, encoded and decoded.
+Method: encode and decode each version that a broker may know.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ P, Q, U = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
 def known(*topics: str) -> Metadata:
-    """Return metadata where these topics have ids."""
+    """Return metadata in which these topics have ids."""
     from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 
     metadata = Metadata()

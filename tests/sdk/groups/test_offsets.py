@@ -1,6 +1,6 @@
-"""Commits are merged, signed with the current membership, retried while that may help, and ended in time.
+"""Commits are merged, signed with the current membership, retried while this may help, and ended in time.
 
-Method: the machine alone on a simulated client, with a member whose signature the test sets.
+Method: run the state machine alone on a simulated client, with a member whose signature the test sets.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_what_is_given_up_is_not_committed_later(is_sent: bool, cause: KafkaWire
 
 @pytest.mark.parametrize("end", ["lost", "lost in flight", "created again"])
 def test_the_end_of_a_commit_may_give_up_others(end: str) -> None:
-    """A member is fenced during the last commit of a revocation, which releases all revoked partitions."""
+    """A member is fenced during a revocation's last commit, which releases all revoked partitions."""
     client = Client()
     client.simulation.run(100)
     client.answer = lambda request: SILENT
@@ -254,7 +254,7 @@ def test_a_member_does_not_commit_for_others() -> None:
 
 
 def test_what_is_assigned_is_asked_once_for_a_commit_of_many_partitions() -> None:
-    """A consumer builds a new set of all its partitions for each such call."""
+    """A consumer builds a new set of all its partitions for each call."""
 
     class Counting(MemoryReader):
         asked = 0
@@ -346,11 +346,11 @@ def test_finished_records_are_committed_periodically() -> None:
     client = Client(interval_ms=1_000)
     client.reader.read()
     client.simulation.run(950)
-    assert client.requests == [], "the first commit comes an interval after the start"
+    assert client.requests == [], "the first commit must come one interval after the start"
     client.simulation.run(150)
     assert sent(client.requests[0]) == {0: 1, 1: 1, 2: 1}
     client.simulation.run(5_000)
-    assert len(client.requests) == 1, "nothing is committed twice"
+    assert len(client.requests) == 1, "nothing may be committed twice"
     client.reader.read()
     client.simulation.run(1_100)
     assert sent(client.requests[1]) == {0: 2, 1: 2, 2: 2}
@@ -374,7 +374,7 @@ def test_an_automatic_commit_that_fails_is_logged(caplog: pytest.LogCaptureFixtu
     client.reader.read()
     client.simulation.run(2_000)
     failed = [message for message in caplog.messages if "group g: the automatic commit failed: GROUP_AUTH" in message]
-    assert len(failed) == 1, "it is logged seldom, however often it happens"
+    assert len(failed) == 1, "it must be logged rarely, however often it happens"
 
 
 def test_too_many_commits_are_refused() -> None:
@@ -487,7 +487,7 @@ def test_an_automatic_commit_that_fails_is_followed_by_the_next(end: str, monkey
 
 
 def test_a_coordinator_that_stores_something_has_recovered() -> None:
-    """After a final refusal for one partition, the outage has ended, and no later error mentions it."""
+    """A final refusal for one partition shows that the outage has ended, and no later error mentions the outage."""
     client = Client()
     client.codes = {0: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100}
     late = client.commit({T0: 1}, 2_000)

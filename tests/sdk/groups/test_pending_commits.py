@@ -1,6 +1,6 @@
-"""Offsets on their way into a store are replaced, withdrawn, stored and sent again, and every waiter is told once.
+"""Offsets on their way to a store are replaced, withdrawn, stored and sent again, and every waiter is called once.
 
-Method: one object with a reader of two partitions, step by step; the stores' own tests also cover it.
+Method: drive one object, with a reader of two partitions, step by step; the stores' own tests also cover it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Scene:
         self.commits = PendingCommits(MemoryReader(lambda partition: 0))
 
     def add(self, offsets: dict[TopicPartition, int], deadline_ms: int = 1_000) -> list[Any]:
-        """Begin a commit; return the list that will receive its outcome."""
+        """Begin a commit, and return the list that will receive its outcome."""
         outcomes: list[Any] = []
         given = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         self.commits.add(None, given, deadline_ms, lambda outcome, now_ms: outcomes.append(outcome), 0)

@@ -1,4 +1,4 @@
-"""The time without a read runs from the last record, and stops while a read waits."""
+"""The time without a read is counted from the last record, and is not counted while a read waits."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Whatever happens to a group, its members keep the promises of `GroupProtocol`.
 
-Method: members join, leave, die and read with a simulated coordinator, by seed. The coordinator moves, and every
-request may be refused or lose its connection. At any time, no two members that the coordinator knows hand out the same
-partition (unless members give up everything in a rebalance), no commit is accepted from a member that does not own the
-partition, no committed offset decreases, and the listener gets one event at a time. In the end, every partition is read
-by one member, and every commit and every `stop` has ended in time.
+Method: let members join, leave, die and read with a simulated coordinator, as a seed determines. The coordinator moves,
+and every request may be refused or lose its connection. At no time may two members that the coordinator knows hand out
+the same partition (unless members give up everything in a rebalance), a commit be accepted from a member that does not
+own the partition, a committed offset decrease, or the listener get two events at once. In the end, every partition must
+be read by one member, and every commit and every `stop` must have ended in time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FATEFUL = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.
 
 
 class Story:
-    """One run with one seed."""
+    """A run with one seed."""
 
     def __init__(self, kind: str, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -90,7 +90,7 @@ class Story:
             for member in alive:
                 signature = member.group.sign()
                 if signature is not None and signature.member_id in kafka.members:
-                    assert not read & member.reader.handed_out, "a partition is handed out by two members"
+                    assert not read & member.reader.handed_out, "two members hand out one partition"
                     read |= member.reader.handed_out
         for partition, offset, _ in kafka.commits[self.seen :]:
             assert offset >= self.stored.get(partition, 0), f"the committed offset of {partition} decreases"
@@ -98,7 +98,7 @@ class Story:
         self.seen = len(kafka.commits)
 
     def check_commit(self, request: OffsetCommitRequest) -> None:
-        """A member signs commits with its current membership, and commits only for its own partitions."""
+        """Check that a member signs commits with its current membership, and commits only for its own partitions."""
         for member in self.cluster.members:
             signature = member.group.sign()
             if signature is not None and signature.member_id == request.member_id:

@@ -1,6 +1,6 @@
-"""A member takes part in a rebalance: it joins, leads if asked to, and learns its assignment.
+"""A member takes part in a rebalance: it joins, leads if it is asked to, and learns its assignment.
 
-Method: a rebalance on a simulated client with a member that records its callbacks and a plain-text protocol.
+Method: run a rebalance on a simulated client, with a member that records its callbacks and with a plain-text protocol.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ JOINING = Joining(frozenset("t"), frozenset(), -1, None, frozenset(), -1)
 
 
 class PlainProtocol:
-    """Assigns partition 0 of each topic to every member; see `AssignmentProtocol`."""
+    """A protocol that assigns partition 0 of each topic to every member; see `AssignmentProtocol`."""
 
     protocol_type = "plain"
     cooperative = False
@@ -94,7 +94,7 @@ class Scene:
         self.router.metadata.wanted = {"t"}
 
     def lead(self, *topics: bytes, skips: bool = False) -> None:
-        """Have the member lead a group whose members read these topics."""
+        """Make the member lead a group whose members read these topics."""
         members = [
             JoinGroupResponse.JoinGroupResponseMember(f"m{number or ''}", None, topic)
             for number, topic in enumerate(topics)
@@ -187,7 +187,7 @@ def test_a_leader_waits_for_metadata_that_does_not_come_for_a_while_only() -> No
 
 @pytest.mark.parametrize("grown", [{"t": [1, 1, 1], "u": [1]}, {"t": [1, 1], "u": [1, 1]}], ids=["own", "other"])
 def test_a_leader_that_is_told_to_skip_the_assignment_still_watches_the_topics(grown: dict[str, list[int]]) -> None:
-    """The leader watches its own topics, and topics that only another member reads."""
+    """The leader watches its own topics and those that only another member reads."""
     scene = Scene()
     scene.simulation.run(100)
     scene.lead(b"t", b"u", skips=True)
@@ -295,7 +295,7 @@ def test_a_cancelled_rebalance_is_not_heard_of(duration_ms: int) -> None:
 
 
 def test_a_member_tells_the_leader_what_it_was_assigned_last() -> None:
-    """By then, the member has given up everything, but the sticky assignor gives it back its old partitions."""
+    """By then, the member has given up everything, but the sticky assignor returns its old partitions."""
     cluster = Cluster.of_classic("sticky")
     first = cluster.member("a")
     cluster.settle(first)
@@ -320,7 +320,7 @@ def test_an_assignment_shows_that_the_coordinator_knows_the_member() -> None:
 
 @pytest.mark.parametrize("rack", [None, "r1"])
 def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> None:
-    """Broker 3's replicas only have a rack while broker 3 is in the cluster."""
+    """Broker 3's replicas have a rack only while broker 3 is in the cluster."""
     group = Cluster.of_classic()
     member = group.member("a", rack=rack)
     nodes = [1, 2, 3]
@@ -347,7 +347,7 @@ def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> N
 
 
 def test_a_rebalance_after_an_absence_is_another_one() -> None:
-    """The duration of the rebalance does not include the time outside the group."""
+    """The rebalance's duration does not include the time outside the group."""
     scene = Scene()
     usual = scene.simulation.handlers[JoinGroupRequest]
     scene.simulation.handlers[JoinGroupRequest] = lambda request, version: SILENT

@@ -1,6 +1,6 @@
 """Members of either protocol count their rebalances, and measure how long they take.
 
-Method: as in `test_classic_group.py` and `test_consumer_group.py`.
+Method: proceed as in `test_classic_group.py` and `test_consumer_group.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read(registry: Registry, now_ms: int) -> dict[str, float]:
 
 
 def of(member: Member) -> dict[str, float]:
-    """Return the metrics of a member by name."""
+    """Return a member's metrics, keyed by name."""
     return read(member.router.metrics, member.now_ms)
 
 

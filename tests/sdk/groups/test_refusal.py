@@ -1,6 +1,6 @@
 """Some refusals end a membership, and some are reported to the application, one at a time.
 
-Method: one error of each kind, and an in-memory reader.
+Method: try one error of each kind, with an in-memory reader.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_one_report_waits_at_a_time() -> None:
 
 def test_the_error_of_a_response_names_the_group_and_what_the_broker_says() -> None:
     assert refusal_of("g", HeartbeatResponse()) is None
-    assert refusal_of("g", OffsetCommitResponse()) is None, "its partitions have their own codes"
+    assert refusal_of("g", OffsetCommitResponse()) is None, "the response's partitions have their own codes"
     assert str(refusal_of("g", HeartbeatResponse(error_code=-1))) == "UNKNOWN_SERVER_ERROR: Heartbeat in group g"
     said = ConsumerGroupHeartbeatResponse(error_code=30, error_message="no")
     assert str(refusal_of("g", said)) == "GROUP_AUTHORIZATION_FAILED: ConsumerGroupHeartbeat in group g: no"

@@ -1,7 +1,7 @@
-"""One read raises a refusal that is not final, and the membership continues.
+"""A refusal that is not final is raised by one read, and the membership continues.
 
-Method: members with simulated coordinators that refuse some requests; a reader that notes the errors that reads would
-raise.
+Method: run members with simulated coordinators that refuse some requests, and with a reader that records the errors
+that reads would raise.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ALWAYS = 1_000
 
 
 def kinds(member: Member) -> list[str]:
-    """Return the names of the events of a member."""
+    """Return the names of a member's events."""
     return [type(event).__name__ for event in member.listener.events]
 
 
 def refuse(
     kind: type[Message], code: ErrorCode, left: list[int], when: Callable[[Message], bool] | None = None
 ) -> Fault:
-    """Return a fault that refuses requests of a class as many times as `left` says, and counts it down."""
+    """Return a fault that refuses requests of a class the number of times in `left`, which it counts down."""
 
     def fault(node: int, request: Message) -> Message | None:
         if left[0] and isinstance(request, kind) and (when is None or when(request)):
@@ -79,7 +79,7 @@ def test_after_a_refusal_the_member_joins_again_once_a_read_has_raised_it(
     for count in (2, 1, 0):
         cluster.run(60_000)
         assert codes(member) == [code]
-        assert left == [count], "one attempt for each read that raised the error"
+        assert left == [count], "there must be one attempt for each read that raised the error"
         member.reader.errors.clear()
     cluster.settle(member)
     assert member.failures == []
@@ -129,7 +129,7 @@ def test_a_session_of_refused_heartbeats_loses_the_partitions() -> None:
 
 
 def test_a_coordinator_that_tells_of_a_rebalance_was_heard_from() -> None:
-    """The listener takes longer than a session to give up its partitions; a single refusal then loses nothing."""
+    """The listener takes longer than the session timeout to give up partitions; a single refusal then loses nothing."""
     cluster = Cluster.of_classic()
     member = cluster.member("a", session_timeout_ms=6_000)
     cluster.settle(member)
@@ -166,7 +166,7 @@ def test_a_member_goes_on_reading_after_a_refusal_and_the_next_subscription_coun
     assert 10 <= heartbeats(member) - sent <= 20, "with pauses in between"
     member.reader.errors.clear()
     cluster.run(2_000)
-    assert len(member.reader.errors) == 1, "the application is told again"
+    assert len(member.reader.errors) == 1, "the application must be told again"
     member.group.subscribe(Subscription(["t"]), member.now_ms)
     member.reader.errors.clear()
     cluster.settle(member)

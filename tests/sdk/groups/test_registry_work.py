@@ -1,4 +1,4 @@
-"""Results of steps wait for a poll, in order, and a cancelled sequence reports nothing."""
+"""The results of steps wait for a poll, in order, and a cancelled sequence reports nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_cancelled_sequence_reports_nothing() -> None:
     late.cancel()
     scene.work.poll(5)
     assert not scene.reports
-    assert len(scene.registry.carried_out) == 2, "submitted operations are carried out"
+    assert len(scene.registry.carried_out) == 2, "submitted operations must be carried out"
 
 
 def test_notes_are_called_in_order() -> None:

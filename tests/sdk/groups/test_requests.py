@@ -1,6 +1,6 @@
 """A request to leave is built for each version, and a group is found among others in a response.
 
-Method: the request is encoded in every version; the response is handmade.
+Method: encode the request in every version, and search a handmade response.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A subscription lists names or has a pattern, and determines which topics the client must know."""
+"""A subscription has either names or a pattern, and determines which topics the client must know."""
 
 from __future__ import annotations
 

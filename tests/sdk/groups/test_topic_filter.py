@@ -1,4 +1,4 @@
-"""A filter accepts the same topics as Kafka's, and refuses syntax that Python would read differently from Java."""
+"""A filter accepts the same topics as Kafka's filter, and refuses syntax that Python and Java read differently."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The assignors of members in ZooKeeper give every partition to the same thread as Kafka 1.1.1 does.
+"""The assignors for members in ZooKeeper give every partition to the same thread as Kafka 1.1.1 does.
 
-Method: groups in `zookeeper_assignments.jsonl`, whose registrations and topics were written to a ZooKeeper; classes of
-Kafka 1.1.1 (`AssignmentContext`, `RangeAssignor`, `RoundRobinAssignor`) computed the owners for each member.
+Method: assign the groups in `zookeeper_assignments.jsonl`. Their registrations and topics were written to a ZooKeeper
+server, and classes of Kafka 1.1.1 (`AssignmentContext`, `RangeAssignor`, `RoundRobinAssignor`) computed the owners for
+each member.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A member of a group in ZooKeeper takes every edge of its table, and rebalances one at a time.
+"""A member of a group in ZooKeeper takes every edge of its state table, and runs one rebalance at a time.
 
-Method: members on one tree of nodes; the test controls operations, outcomes and connections. Random stories are in
-`test_zookeeper_stories.py`.
+Method: run members on one tree of nodes, and control operations, outcomes and connections from the test. Random stories
+are in `test_zookeeper_stories.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def refusing(refuses: Callable[[Operation], bool], code: RegistryCode) -> Callab
 
 
 def stall(group: Group, member: Member, state: State) -> None:
-    """Let a member proceed operation by operation until it reaches a state."""
+    """Let a member proceed operation by operation until it reaches the given state."""
     for _ in range(200):
         member.poll()
         if member.group.state is state:
@@ -43,7 +43,7 @@ def stall(group: Group, member: Member, state: State) -> None:
 
 
 def member_in(state: State) -> tuple[Group, Member]:
-    """Return a member in a state that it only leaves if the test does something."""
+    """Return a member in the given state, which it leaves only if the test does something."""
     group = Group({"t": 4, "u": 1})
     other = group.member("g_b")
     if state in (State.OUTSIDE, State.REGISTERING):
@@ -51,7 +51,7 @@ def member_in(state: State) -> tuple[Group, Member]:
         if state is State.REGISTERING:
             stall(group, member, state)
         return group, member
-    if state is State.WAITING:  # the other member does not let go
+    if state is State.WAITING:  # the other member does not let go of its partitions
         group.run(0)
         other.listener.is_slow = True
     member = group.member("g_a")
@@ -120,7 +120,7 @@ def test_two_members_share_the_partitions_and_leave_them_to_each_other() -> None
     second = group.member("g_b")
     group.run(0)
     assert group.reading() == {"t/0": "g_a", "t/1": "g_a", "t/2": "g_b", "t/3": "g_b"}
-    assert second.reader.positions == {TopicPartition("t", number): 7 for number in (2, 3)}, "the first one committed"
+    assert second.reader.positions == {TopicPartition("t", number): 7 for number in (2, 3)}, "the first has committed"
     assert [type(event) for event in first.listener.events] == [Assigned, Revoking]
     second.reader.read(1)
     second.stop()
@@ -153,7 +153,7 @@ def test_a_change_during_a_rebalance_is_followed_by_another(state: State) -> Non
     with taken(MEMBERSHIP_EDGES) as steps:
         group.set_partitions("t", 6)
         member.listener.is_slow = False
-        for _ in range(200):  # unlike the stories, without letting time pass or polling
+        for _ in range(200):  # unlike in the stories, without polling or letting time pass
             member.registry.step()
         member.listener.handle(group.now_ms)
         group.run(0)
@@ -163,7 +163,7 @@ def test_a_change_during_a_rebalance_is_followed_by_another(state: State) -> Non
 
 
 def test_only_one_rebalance_runs() -> None:
-    """Many changes while a listener is slow cause just one more rebalance."""
+    """Many changes while a listener is slow cause only one more rebalance."""
     group, member = member_in(State.ADOPTING)
     member.registry.carried_out.clear()
     for number in range(2, 6):
@@ -187,12 +187,12 @@ def test_a_partition_that_is_not_let_go_is_reported_and_tried_again(caplog: pyte
     assert "t-0" in str(member.reader.errors[0])
     assert member.group.state is State.WAITING
     assert group.tree.owners("g").keys() == {f"t/{number}" for number in range(4)}
-    assert set(group.tree.owners("g").values()) == {"g_b-0"}, "it keeps nothing while it waits"
+    assert set(group.tree.owners("g").values()) == {"g_b-0"}, "it must keep nothing while it waits"
     other = group.members[0]
     other.listener.is_slow = False
     other.listener.handle(group.now_ms)
     group.run(0)
-    assert len(group.reading()) == 4, "as soon as the other member lets go"
+    assert len(group.reading()) == 4, "must read all as soon as the other member lets go"
 
 
 def test_a_member_that_cannot_claim_all_keeps_nothing_of_the_attempt() -> None:
@@ -273,10 +273,10 @@ def test_a_lost_connection_costs_the_partitions_before_the_session_can_end() -> 
     member.registry.disconnect()
     group.advance(SESSION_TIMEOUT_MS // 3 + 100)
     assert not member.reader.assigned
-    assert member.group.sign() == GroupMetadata("g"), "it registers again as soon as it can"
+    assert member.group.sign() == GroupMetadata("g"), "it must register again as soon as it can"
     member.registry.reconnect()
     group.run(0)
-    assert len(group.reading()) == 4, "its owners were still there"
+    assert len(group.reading()) == 4, "its owner nodes must still have been there"
     assert [type(event) for event in member.listener.events] == [Assigned, Lost, Assigned]
 
 
@@ -286,9 +286,9 @@ def test_a_subscription_can_change() -> None:
     other = group.member("g_b", "u")
     group.run(0)
     member.group.subscribe(Subscription(["u"]), group.now_ms)
-    assert not member.reader.handed_out, "no records of former topics"
+    assert not member.reader.handed_out, "records from former topics must not be handed out"
     group.run(0)
-    assert group.reading() == {"u/0": "g_a", "u/1": "g_b"}, "the other member was told"
+    assert group.reading() == {"u/0": "g_a", "u/1": "g_b"}, "the other member must have been told"
     member.group.subscribe(Subscription(pattern="t|u"), group.now_ms)
     group.run(0)
     assert group.reading() == {"t/0": "g_a", "t/1": "g_a", "u/0": "g_a", "u/1": "g_b"}
@@ -309,7 +309,7 @@ def test_filters() -> None:
     assert [type(error).__name__ for error in member.failures] == ["ConfigurationError"]
     assert not member.reader.assigned
     group.run(0)
-    assert group.tree.children(IDS) == (), "a member that has failed leaves"
+    assert group.tree.children(IDS) == (), "a member that has failed must leave"
 
 
 def test_a_group_id_that_cannot_be_a_name_fails_at_the_start() -> None:
@@ -347,7 +347,7 @@ def test_a_refusal_is_raised_by_a_read_and_tried_again() -> None:
     assert len(member.reader.errors) == 1
     carried_out = len(member.registry.carried_out)
     group.run(5_000)
-    assert len(member.registry.carried_out) == carried_out, "the next attempt waits for a read"
+    assert len(member.registry.carried_out) == carried_out, "the next attempt must wait for a read"
     member.registry.refuse = lambda operation: None
     member.reader.errors.clear()
     group.run(2_000)

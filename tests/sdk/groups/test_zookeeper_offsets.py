@@ -1,4 +1,4 @@
-"""Offsets in ZooKeeper are plain numbers; each commit ends once, and each look-up reports each partition once."""
+"""Offsets in ZooKeeper are plain numbers; each commit ends once, and each lookup reports each partition once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATH = "/consumers/g/offsets/t"
 
 
 class Signer:
-    """A member, or currently none."""
+    """A member, or none at the moment."""
 
     def __init__(self) -> None:
         self.failure: KafkaWireError | None = None
@@ -136,7 +136,7 @@ def test_commits_wait_for_the_membership() -> None:
     assert scene.offsets.due_ms(scene.now_ms) is None
     scene.signer.is_member = True
     scene.run()
-    assert not scene.registry.carried_out, "no commit is waiting for it"
+    assert not scene.registry.carried_out, "no commit may be waiting for the membership"
     scene.signer.failure = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert scene.commit({T0: 1}) == [scene.signer.failure]
 
@@ -164,7 +164,7 @@ def test_errors_are_final_or_tried_again() -> None:
     both, one = scene.commit({T0: 1, T1: 1}), scene.commit({T0: 2})
     scene.run(50)
     assert not both
-    assert not one, "not before the pause has ended"
+    assert not one, "it must not end before the pause has ended"
     scene.run(1_000)
     assert isinstance(both[0], RegistryError)
     assert one == [Committed({T0: OffsetAndMetadata(2)})]
@@ -186,7 +186,7 @@ def test_the_end_and_the_limit() -> None:
     scene.run(100)
     scene.reader.read()
     scene.run(150)
-    assert scene.written() == {"0": b"1", "1": b"1"}, "automatically"
+    assert scene.written() == {"0": b"1", "1": b"1"}, "must be committed automatically"
     scene.registry.disconnect()
     outcomes = scene.commit({T0: 2})
     scene.offsets.poll(scene.now_ms)
@@ -232,7 +232,7 @@ def test_look_ups_end_by_their_deadline_at_the_end_or_when_withdrawn() -> None:
     again, _ = scene.find(T0)
     scene.registry.expire()
     scene.run()
-    assert again == [{T0: None}], "read again in the next session"
+    assert again == [{T0: None}], "must be read again in the next session"
     scene.registry.disconnect()
     ended, _ = scene.find(T0)
     closed = Closed("the client")

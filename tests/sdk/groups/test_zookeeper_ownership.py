@@ -1,6 +1,6 @@
-"""A session owns only its own nodes and deletes no others, even if operations are carried out twice.
+"""A session owns only its own nodes, and deletes no others, even if operations are carried out twice.
 
-Method: an ownership on a tree; each operation in turn is carried out twice, with another session in between.
+Method: on a tree, carry out each operation of an ownership twice in turn, with another session acting in between.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Scene:
         self.ownership = Ownership("g", "a", lambda: self.registry.session_id)
 
     def run(self, steps: Steps[R], on_step: Callable[[int], None] = lambda index: None) -> R:
-        """Carry out steps, and raise their error. A function is called with the number of each operation before it."""
+        """Carry out steps, and raise their error; before each operation, call a function with its number."""
         results: list[R] = []
         errors: list[Exception] = []
         run(self.registry, steps, results.append, errors.append)
@@ -52,7 +52,7 @@ class Scene:
         return results[0]
 
     def own_by_other(self, partition: TopicPartition) -> None:
-        """Have another session own a partition."""
+        """Make another session own a partition."""
         self.tree.put(CONSUMER_OWNER.path("g", *partition).rpartition("/")[0])
         create = Create(CONSUMER_OWNER.path("g", *partition), b"b-0", CreateMode.EPHEMERAL)
         self.tree.carry_out(create, self.other.session_id)
@@ -71,7 +71,7 @@ def test_a_member_registers_once_and_can_replace_that() -> None:
     assert not told
     scene.run(scene.ownership.register(REGISTRATION._replace(subscription={"u": 1})))
     scene.other.run()
-    assert told, "the other members watch the children"
+    assert told, "the other members must notice, since they watch the children"
     assert CONSUMER.decode(scene.tree.nodes[PATH].data).subscription == {"u": 1}
 
 
@@ -93,7 +93,7 @@ def test_claims_and_releases() -> None:
     scene.own_by_other(T1)
     assert scene.run(scene.ownership.claim(ALL)) == {T1}
     assert scene.tree.owners("g") == {"t/0": "a-0", "t/1": "b-0", "u/0": "a-0"}
-    assert scene.run(scene.ownership.claim({T0: ALL[T0]})) == frozenset(), "its own node counts as created"
+    assert scene.run(scene.ownership.claim({T0: ALL[T0]})) == frozenset(), "its own node must count as created"
     scene.run(scene.ownership.release([T0, T1]))
     assert scene.tree.owners("g") == {"t/1": "b-0", "u/0": "a-0"}
     scene.run(scene.ownership.leave([T1, U0]))
@@ -124,7 +124,7 @@ def test_owners_are_released_without_a_registration() -> None:
 @pytest.mark.parametrize("index", range(12))
 @pytest.mark.parametrize("steps", ["register", "replace", "claim", "release", "leave"])
 def test_an_operation_that_is_carried_out_twice(steps: str, index: int) -> None:
-    """Another session creates deleted nodes again before the second time; they must stay."""
+    """Before the second time, another session recreates deleted nodes, which must stay."""
     scene = Scene()
     if steps != "register":
         scene.run(scene.ownership.register(REGISTRATION))
@@ -156,7 +156,7 @@ def test_an_operation_that_is_carried_out_twice(steps: str, index: int) -> None:
         assert set(scene.tree.owners("g").values()) == {"a-0"}
     elif steps in ("release", "leave"):
         of_other = {f"{each.topic}/{each.partition}": "b-0" for each in taken}
-        assert scene.tree.owners("g") == of_other, "its own nodes are gone, and none of the other's"
+        assert scene.tree.owners("g") == of_other, "its own nodes must be gone, and none of the other session's"
     assert (PATH in scene.tree.nodes) == (steps != "leave")
 
 
@@ -165,7 +165,7 @@ def test_owners_are_watched() -> None:
     scene.own_by_other(T0)
     told: list[WatchEvent] = []
     assert not scene.run(scene.ownership.watch([T0], told.append))
-    assert scene.run(scene.ownership.watch([T0, T1], told.append)), "one of them has no owner"
+    assert scene.run(scene.ownership.watch([T0, T1], told.append)), "one of the partitions has no owner"
     scene.tree.end_session(scene.other.session_id)
     scene.registry.run()
     assert told

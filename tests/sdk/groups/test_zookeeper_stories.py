@@ -1,8 +1,8 @@
-"""In a group in ZooKeeper, a partition never has two readers, finally has exactly one, and nothing is left behind.
+"""In a ZooKeeper group, a partition never has two readers, and has exactly one in the end; nothing is left behind.
 
-Method: random stories of members that come, go, stall, are killed, and lose connections, outcomes and sessions, while
-topics and brokers change. After each step, only the session that owns a partition's node may hand out the partition.
-The tree ends a session only after its timeout, as ZooKeeper does; everything else happens in any order.
+Method: run random stories about members that come, go, stall, are killed, and lose connections, outcomes and sessions,
+while topics and brokers change. After each step, only the session that owns a partition's node may hand out the
+partition. The tree ends a session only after its timeout, as ZooKeeper does; everything else happens in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATTERNS = ["t|u", "u.*"]
 
 
 class GroupStory(RuleBasedStateMachine):
-    """One group whose members all use the same assignor."""
+    """A group whose members all use the same assignor."""
 
     assignor = "range"
 
@@ -154,7 +154,7 @@ class GroupStory(RuleBasedStateMachine):
 
     @rule()
     def quiet(self) -> None:
-        """Mend everything; then each wanted partition has exactly one reader, which owns it."""
+        """Repair everything, and check that each wanted partition then has exactly one reader, which owns it."""
         self.group.add_broker(1)
         for member in self.group.members:
             member.registry.reconnect()
@@ -200,11 +200,11 @@ class GroupStory(RuleBasedStateMachine):
             member.stop()
         self.group.run(20_000)
         nodes = self.group.tree.nodes
-        assert not [path for path, node in nodes.items() if node.owner], "a member that has left leaves no node behind"
+        assert not [path for path, node in nodes.items() if node.owner], "members must leave no nodes behind"
 
 
 class RoundRobinStory(GroupStory):
-    """The same stories with round robin."""
+    """The same stories with the round-robin assignor."""
 
     assignor = "roundrobin"
 

@@ -1,4 +1,4 @@
-"""A member sees the members, threads and partitions of its group, is told about changes, and skips damaged nodes."""
+"""A member sees its group's members, threads and partitions, is told about changes, and skips damaged nodes."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_no_brokers_and_no_folder_for_them() -> None:
     assert not scene.read().has_brokers
     scene.group.add_broker(1)
     scene.registry.run()
-    assert scene.events[0] == "/brokers/ids", "its creation is reported"
+    assert scene.events[0] == "/brokers/ids", "its creation must be reported"
     assert scene.read().has_brokers
 
 

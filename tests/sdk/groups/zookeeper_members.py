@@ -1,4 +1,4 @@
-"""Members of a group in ZooKeeper, on one simulated clock and one tree of nodes."""
+"""The members of a group in ZooKeeper, on one simulated clock and one tree of nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["SESSION_TIMEOUT_MS", "Group", "Member"]
 
 SESSION_TIMEOUT_MS = 6_000
 
-#: More turns than any rebalance takes without time passing.
+#: More iterations than any rebalance takes while no time passes.
 _TURNS_MAX = 1_000
 
 
@@ -31,7 +31,7 @@ class Member:
     """One member.
 
     Args:
-        name: its consumer id.
+        name: the member's consumer id.
         group: the group.
         subscription: the topics that it reads.
         zookeeper: settings for ZooKeeper.
@@ -88,7 +88,7 @@ class Group:
     """A group whose members read topics.
 
     Args:
-        topics: the number of partitions by topic.
+        topics: the number of partitions, keyed by topic.
 
     Attributes:
         tree: the nodes.
@@ -113,7 +113,7 @@ class Group:
         self.tree.put(TOPIC.path(topic), TOPIC.encode(TopicAssignment(dict.fromkeys(range(partitions), (1,)))))
 
     def committed(self, partition: TopicPartition) -> int:
-        """Return the committed offset of a partition; 0 if there is none."""
+        """Return a partition's committed offset, or 0 if there is none."""
         node = self.tree.nodes.get(CONSUMER_OFFSET.path("g", *partition))
         return 0 if node is None else CONSUMER_OFFSET.decode(node.data)
 
@@ -133,7 +133,7 @@ class Group:
         return member
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass without any answer from the registry."""
+        """Let time pass without answers from the registry."""
         end_ms = self.now_ms + duration_ms
         while self.now_ms < end_ms:
             self.now_ms = min(end_ms, self.now_ms + 100)
@@ -141,7 +141,7 @@ class Group:
                 member.poll()
 
     def run(self, duration_ms: int = 10_000, until: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass with all answers; end early if a condition holds."""
+        """Let time pass with all answers, and end early if a condition holds."""
         end_ms = self.now_ms + duration_ms
         while True:
             for turn in count():
@@ -157,7 +157,7 @@ class Group:
             self.now_ms += 100
 
     def reading(self) -> dict[str, str]:
-        """Return the reader of each partition, by topic and number as in `t/0`; fail if there are two."""
+        """Return the reader of each partition, keyed by topic and number as in `t/0`; fail if there are two."""
         found: dict[str, str] = {}
         for member in self.members:
             for partition in member.reader.handed_out:

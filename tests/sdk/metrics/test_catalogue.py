@@ -1,7 +1,7 @@
-"""Metric names are Kafka's, each has a description, and real clients have exactly the metrics in the catalogue.
+"""Metric names are Kafka's, each metric has a description, and real clients have exactly the metrics in the catalogue.
 
-Method: this module lists the names from Apache Kafka 4.3's documentation that users ask for; clients are created
-without a cluster.
+Method: compare with the names from Apache Kafka 4.3's documentation that users ask for, which this module lists; create
+clients without a cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ JAVA = {
     "admin-client-metrics": "request-rate",
 }
 
-#: Rates and totals where Kafka counts the values; for all others, it adds them up.
+#: The rates and totals for which Kafka counts the values; for all others, Kafka adds them up.
 COUNTED = {
     "-metrics": "connection-creation connection-close failed-authentication request response",
     "-node-metrics": "response",
@@ -67,7 +67,7 @@ def test_what_is_counted_and_what_is_summed() -> None:
 
 
 def names_of(kind: str) -> set[MetricName]:
-    """Return the metrics that a client of some kind has before it does anything."""
+    """Return the metrics that a client of this kind has before it does anything."""
     given = {"bootstrap_servers": "node-1:9092", "group_id": "g"}
     if kind == "producer":
         core = ProducerCore(options(ProducerOptions), None)
@@ -101,7 +101,7 @@ def test_the_table_of_the_page() -> None:
 
 
 def table_row(family: Family) -> str:
-    """Return the row of a family: group, names, tags, description."""
+    """Return a family's row: group, names, tags and description."""
     group = family.group if family.group[0] != "-" else f"…{family.group}"
     names = ", ".join(f"`{name}`" for _, name in family.names())
     tags = ", ".join(f"`{tag}`" for tag in family.tags)
@@ -109,7 +109,7 @@ def table_row(family: Family) -> str:
 
 
 def test_the_loggers_of_the_page() -> None:
-    """docs/observability.md lists every logger of clients and broker."""
+    """docs/observability.md lists every logger of the clients and the broker."""
     root = Path(__file__).parents[3]
     used = {
         name

@@ -1,4 +1,4 @@
-"""A metric for a whole client is identified by just its group and name."""
+"""A metric for a whole client is identified by its group and name alone."""
 
 from kafkawire.sdk.metrics.names import MetricName
 

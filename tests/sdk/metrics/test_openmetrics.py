@@ -1,6 +1,6 @@
-"""The output follows OpenMetrics: grouped families, totals as counters, escaped text, an end marker.
+"""The output follows OpenMetrics, with grouped families, totals as counters, escaped text and an end marker.
 
-Method: the expected text is spelled out, and follows the examples in the specification.
+Method: compare with literal text, which follows the examples in the specification.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sensors and gauges are read under their names in the catalogue, with tags, and their number is limited."""
+"""Sensors and gauges are read under their catalogue names, with tags, and their number is limited."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A sensor's numbers are those that Kafka's own clients would report for the same values.
 
-Method: the expected numbers were worked out by hand from the rules of Apache Kafka's `Rate`.
+Method: compare with numbers worked out by hand from the rules of Apache Kafka's `Rate`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def test_without_values() -> None:
         # (time, value): the first window is not full, so another full window is added.
         ([(1_000, 62.0)], 2_000, 2.0, 1 / 31, 62.0, 62.0),
         ([(1_000, 3.0), (1_500, 1.0)], 31_000, 4 / 30, 2 / 30, 2.0, 3.0),
-        # Two windows; the first is older than 30 s.
+        # There are two windows; the first is older than 30 s.
         ([(0, 10.0), (31_000, 2.0), (40_000, 3.0)], 50_000, 15 / 50, 3 / 50, 5.0, 10.0),
         # The first window is a minute old.
         ([(0, 10.0), (31_000, 2.0)], 61_000, 2 / 30, 1 / 30, 2.0, 2.0),
-        # The second window begins when the first is 30 s old, and not later.
+        # The second window begins when the first is 30 s old, not later.
         ([(0, 10.0), (30_000, 2.0)], 60_000, 2 / 30, 1 / 30, 2.0, 2.0),
         # After a long pause, only the latest window is left.
         ([(0, 10.0), (500_000, -4.0)], 500_000, -4 / 30, 1 / 30, -4.0, -4.0),

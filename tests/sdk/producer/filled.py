@@ -1,4 +1,4 @@
-"""An accumulator on its own, with a topic made known by the test and without a sender."""
+"""An accumulator without a sender, for tests; the test makes a topic known to it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Filled:
     """An accumulator that knows topic t.
 
     Args:
-        partitions: the number of partitions of the topic.
+        partitions: the topic's number of partitions.
         leaderless: the partitions without a leader.
         given: options.
 
     Attributes:
         wakes: how often the I/O side was woken.
-        now_ms: the time.
+        now_ms: the current time.
     """
 
     def __init__(self, partitions: int = 1, leaderless: frozenset[int] = frozenset(), **given: object) -> None:
@@ -46,7 +46,7 @@ class Filled:
         self.wakes += 1
 
     def batches(self) -> list[ProducerBatch]:
-        """The waiting batches, as the sender sees them."""
+        """The waiting batches, as the sender would see them."""
         for queue in list(self.topic.queues.values()):
             queue.gather()
         return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]

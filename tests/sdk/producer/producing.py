@@ -16,7 +16,7 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
 
 def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
-    """Run a test with a broker that has topic t (one partition) and m (four), and a producer."""
+    """Run a test with a producer, and with a broker that has topics t (one partition) and m (four)."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1, "m": 4})

@@ -1,4 +1,4 @@
-"""A producer's machines with simulated brokers that store batches as Apache Kafka does, with sequence numbers."""
+"""A producer's state machines, and simulated brokers that store batches as Apache Kafka does, with sequence numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sdk.simulation import FRACTION, Simulation, backoff, cluster, topic_i
 
 __all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "place_of", "refused", "sent"]
 
-#: For each producer, a leader recognises repetitions of this many batches, as in Apache Kafka.
+#: For each producer, a leader recognises repetitions of the last batches, up to this number, as in Apache Kafka.
 _REMEMBERED = 5
 
 
@@ -31,7 +31,7 @@ class Log:
     """The log of one partition, and its leader's knowledge of producers.
 
     Attributes:
-        start: the first remaining offset.
+        start: the first offset that remains.
         refuses_unknown: whether the leader rejects an unknown producer that does not begin with 0, as brokers before
             Apache Kafka 2.5 do.
     """
@@ -45,7 +45,7 @@ class Log:
         self._remembered: dict[int, list[tuple[int, int, int]]] = {}
 
     def append(self, batch: RecordBatch) -> tuple[ErrorCode, int]:
-        """Store a batch; return the error code, or the offset of its first record."""
+        """Store a batch, and return an error code and the offset of its first record."""
         producer, first = batch.producer_id, batch.base_sequence
         if producer >= 0:
             epoch = self._epochs.get(producer)
@@ -74,7 +74,7 @@ class Log:
         return ErrorCode.NONE, offset
 
     def forget(self) -> None:
-        """Forget all producers, as if none had sent for a week, or retention had deleted their records."""
+        """Forget all producers, as if none had sent anything for a week or retention had deleted their records."""
         self._epochs.clear()
         self._remembered.clear()
 
@@ -83,18 +83,18 @@ class SimulatedProducer:
     """A producer on a simulated clock.
 
     Args:
-        topics: the leader of each partition of each topic; None for a partition without a leader.
-        nodes: ids of the brokers.
-        fraction: the producer's random numbers; None for a constant.
+        topics: the leader of each partition, keyed by topic; None for a partition without a leader.
+        nodes: the node ids of the brokers.
+        fraction: the source of the producer's random numbers; None for a constant.
         given: options.
 
     Attributes:
-        leaders: the current leader of each partition; tests change it.
+        leaders: the current leader of each partition, which tests may change.
         lives: how often each topic was recreated; see `cluster`.
         stale: the leaders that Metadata responses name instead of `leaders`; None if the responses are right.
-        logs: by topic and partition.
+        logs: the logs, keyed by topic and partition.
         refuse: returns an error code for a batch before it is stored, or 0 to store it.
-        produced: (time, node, topic and partition, batch) of every batch that arrived.
+        produced: (time, node, topic and partition, batch) for every batch that arrived.
         max_batch_bytes: the largest batch that the brokers accept.
         hints: whether responses name the new leader (KIP-951).
     """
@@ -106,7 +106,7 @@ class SimulatedProducer:
         fraction: Callable[[], float] | None = None,
         **given: object,
     ) -> None:
-        # A short delivery_timeout_ms would require a short request_timeout_ms, but some tests want only one of them.
+        # A short delivery_timeout_ms would require a short request_timeout_ms, but some tests want only one of the two.
         timeout = {name: given.pop(name) for name in ("delivery_timeout_ms", "linger_ms") if name in given}
         self.options = ProducerOptions(**{**vars(read_producer_options("node-1:9092", given)), **timeout})
         self.nodes = nodes
@@ -209,23 +209,23 @@ def outcome_of(delivery: Delivery) -> RecordMetadata | Exception:
     except StopIteration as end:
         found: RecordMetadata = end.value
         return found
-    raise AssertionError("it was not settled")
+    raise AssertionError("the delivery is not settled")
 
 
 def place_of(delivery: Delivery) -> RecordMetadata:
-    """Return where the record of a settled delivery is stored."""
+    """Return the place where the record of a settled delivery is stored."""
     found = outcome_of(delivery)
     assert isinstance(found, RecordMetadata), found
     return found
 
 
 def chance(seed: int) -> Callable[[], float]:
-    """Return a source of random numbers from a seed."""
+    """Return a seeded source of random numbers."""
     return Random(seed).random
 
 
 def refused(code: ErrorCode, *, times: int = 1) -> Any:
-    """Return a broker's check that rejects a number of batches."""
+    """Return a check for a broker that rejects the given number of batches."""
     left = [code] * times
     return lambda topic, number, batch: left.pop() if left else 0
 

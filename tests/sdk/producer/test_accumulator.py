@@ -1,6 +1,6 @@
-"""Records go into the batch of their partition, within `buffer_memory`; rejected records leave no trace.
+"""Records go into their partition's batch, within `buffer_memory`; rejected records leave no trace.
 
-Method: an accumulator with the engine in use and a topic made known by the test, but no sender.
+Method: use an accumulator with the engine in use, without a sender; the test makes a topic known to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_the_sender_is_woken_for_new_and_full_batches_only() -> None:
     assert filled.wakes == 1
     for _ in range(9):
         filled.send("t", b"x" * 60)
-    assert filled.wakes == 3, "one batch is full, another new"
+    assert filled.wakes == 3, "one batch is full, and another is new"
     assert len(filled.batches()) == 2
 
 
@@ -52,7 +52,7 @@ def test_records_without_a_key_fill_a_batch_s_worth_of_one_partition_after_the_o
         filled.send("t", b"x" * 5, headers=[("name", b"x" * 45)])
     counts = Counter(batch.queue.partition.partition for batch in filled.batches())
     assert len(counts) >= 3
-    assert sum(counts.values()) <= 400 * 80 / 1024 + 4, "headers count, too"
+    assert sum(counts.values()) <= 400 * 80 / 1024 + 4, "headers must be counted too"
 
 
 @pytest.mark.parametrize("records_each", [1, 3])
@@ -69,7 +69,7 @@ def test_a_batch_s_worth_counts_over_batches_that_are_sent_early(records_each: i
         runs.append((number, size_bytes))
         filled.accumulator.close(batch)
     assert {number for number, _ in runs} == set(range(9))
-    # The bytes of headers may or may not be counted.
+    # The bytes in headers may or may not be counted.
     assert all(1024 <= size_bytes <= 1024 * 2.5 for _, size_bytes in runs[:-1])
 
 
@@ -107,7 +107,7 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
     for _ in range(100):
         filled.send("t", b"x" * 100)
         taken[accumulator.bytes_held] = None
-    assert list(taken) == [1024, 2048, 4096, 8192, 16384], "twice as much whenever it is not enough"
+    assert list(taken) == [1024, 2048, 4096, 8192, 16384], "must double whenever it is not enough"
     (batch,) = filled.batches()
     assert batch.used_bytes <= accumulator.bytes_held <= 2 * batch.used_bytes
     accumulator.close(batch)
@@ -117,7 +117,7 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, accumulator: Accumulator) -> list[str]:
-    """Return a list that records when a batch is closed, when its queue lets it go, and when its memory is released."""
+    """Return a list that records when a batch is closed, when it leaves its queue, and when its memory is released."""
     calls: list[str] = []
 
     def note(owner: Any, name: str) -> None:
@@ -137,7 +137,7 @@ def noted(monkeypatch: pytest.MonkeyPatch, accumulator: Accumulator) -> list[str
 
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_a_batch_that_may_still_grow_gives_back_no_memory(monkeypatch: pytest.MonkeyPatch, is_refused: bool) -> None:
-    """Another thread appends to a batch until it is closed, and opens the next batch once the queue has let it go."""
+    """Another thread appends to a batch until it is closed, and opens the next when the batch has left the queue."""
     filled = Filled()
     if is_refused:
         monkeypatch.setattr(filled.accumulator, "_tell", lambda what: False)  # the sender has just ended
@@ -153,7 +153,7 @@ def test_a_batch_that_may_still_grow_gives_back_no_memory(monkeypatch: pytest.Mo
 
 
 def test_memory_of_a_batch_that_is_closed_is_not_free_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise another thread could take that memory, and all batches together would exceed the limit."""
+    """Otherwise, another thread could take that memory, and the batches together would exceed the limit."""
     filled = Filled()
     filled.send("t", b"x")
     accumulator, (batch,) = filled.accumulator, filled.batches()
@@ -178,7 +178,7 @@ def test_after_a_full_batch_the_next_takes_its_memory_at_once() -> None:
     assert (full.admitted_bytes, opened.admitted_bytes) == (full.used_bytes, 4096)
     filled.accumulator.close(opened)
     filled.send("t", b"x" * 100)
-    assert filled.batches()[-1].admitted_bytes == 1024, "the one before was not full"
+    assert filled.batches()[-1].admitted_bytes == 1024, "the batch before it was not full"
 
 
 def test_a_full_buffer_takes_no_more_than_its_limit() -> None:
@@ -407,7 +407,7 @@ def _use_threads() -> None:
 
 
 def test_forgotten_topics_are_held_again() -> None:
-    """A known topic keeps its queues, for their sequence numbers; a topic that was never known is dropped."""
+    """A known topic keeps its queues because of their sequence numbers; a topic that was never known is dropped."""
     filled = Filled()
     accumulator = filled.accumulator
     filled.send("t", b"v")
@@ -419,12 +419,12 @@ def test_forgotten_topics_are_held_again() -> None:
     assert accumulator.topics["t"] is filled.topic
     unknown.gather()
     accumulator.forget("unknown")
-    assert accumulator.topics["unknown"] is unknown, "a record waits there"
+    assert accumulator.topics["unknown"] is unknown, "a record is waiting there"
     unknown.held.clear()
     accumulator.forget("unknown")
     assert list(accumulator.topics) == ["t"]
     record = Held("unknown", None, b"v", (), None, 5, 100)
-    assert unknown.arrivals.add(record) == (0, None), "a thread that has seen the topic there looks again"
+    assert unknown.arrivals.add(record) == (0, None), "a thread that has seen the topic must look again"
 
 
 def held(value: bytes = b"v") -> Held:
@@ -433,7 +433,7 @@ def held(value: bytes = b"v") -> Held:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
-    """The engine checked earlier, but the accumulator must still notice the end."""
+    """The engine checked before, but the accumulator must notice the end nevertheless."""
     filled = Filled()
     if not is_known:
         filled.accumulator.topics.clear()
@@ -444,7 +444,7 @@ def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
 
 
 def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch exists, but the sender may not have heard of it."""
+    """The batch exists, but the sender may not know about it."""
     filled = Filled()
 
     def interrupted(what: object) -> None:
@@ -469,7 +469,7 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
 def test_a_batch_that_a_transaction_ends_without_takes_no_record_of_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A handler ends a transaction and begins another before the sender has heard of a batch that `send` has opened."""
+    """A handler ends a transaction and begins another before the sender knows about a batch that `send` has opened."""
     filled = Filled()
     accumulator = filled.accumulator
     tell = accumulator._tell

@@ -1,6 +1,6 @@
-"""Whatever goes wrong, each delivery is settled once and in time; acknowledged records are stored once, in order.
+"""Whatever fails, each delivery is settled once and in time, and acknowledged records are stored once and in order.
 
-Method: seeded faults on a simulated clock; the name of a failing test contains the seed.
+Method: inject seeded faults on a simulated clock; the name of a failing test contains the seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 @pytest.mark.parametrize("seed", sampled(range(40), 3))
 def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
-    """Each delivery settles once and in time, despite all faults; acknowledged records are stored once, in order."""
+    """Despite all faults, deliveries are settled once and in time; acknowledged records are stored once, in order."""
     random = Random(seed)
     timeout_ms = random.choice([1_500, 5_000, 60_000])
     producer = SimulatedProducer(
@@ -69,16 +69,16 @@ def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
     assert producer.accumulator.bytes_held == 0
     for partition in range(4):
         stored = producer.values("t", partition)
-        assert max(Counter(stored).values(), default=1) == 1, "nothing is stored twice"
+        assert max(Counter(stored).values(), default=1) == 1, "no record may be stored twice"
         mine = [(value, delivery) for _, at, value, delivery in records if at == partition]
         good = [value for value, delivery in mine if isinstance(outcome_of(delivery), RecordMetadata)]
         kept = set(good)
-        assert [value for value in stored if value in kept] == good, "in order"
+        assert [value for value in stored if value in kept] == good, "acknowledged records must be stored in order"
         for value, delivery in mine:
             place = outcome_of(delivery)
             if isinstance(place, RecordMetadata) and place.offset >= 0:
                 assert producer.log("t", partition).values[place.offset] == value
-    # The producer works again, whatever happened.
+    # Whatever happened, the producer must work again.
     assert all(isinstance(outcome_of(sent(producer, b"end", partition=number)), RecordMetadata) for number in range(4))
 
 

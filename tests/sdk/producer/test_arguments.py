@@ -1,4 +1,4 @@
-"""The parts of a record are checked and converted, or rejected with a reason, before anything is buffered."""
+"""A record's parts are checked and converted, or rejected with a reason, before anything is buffered."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_no_content(given: Any) -> None:
 def test_headers(given: Any, expected: Any) -> None:
     pairs, size = header_pairs(given)
     assert pairs == expected
-    assert {type(value) for _, value in pairs} <= {bytes, type(None)}, "data that the application may change is copied"
+    assert {type(value) for _, value in pairs} <= {bytes, type(None)}, "data that the caller may change must be copied"
     assert size >= sum(len(name) + len(value or b"") for name, value in expected)
 
 
@@ -108,7 +108,7 @@ def test_a_partition_that_a_topic_may_have() -> None:
         wanted_partition(5, -1)
     with pytest.raises(LocalProtocolError, match=r"^topic 5: expected a string, got int$"):
         wanted_partition(5, "0")
-    assert wanted_partition(5, 0) == 0, "the sending thread looks at the topic"
+    assert wanted_partition(5, 0) == 0, "the sending thread must check the topic itself"
 
 
 def test_what_a_partitioner_did_can_always_be_told() -> None:

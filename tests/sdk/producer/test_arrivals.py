@@ -1,4 +1,4 @@
-"""Either the thread that closes the arrivals takes a waiting record, or the record's own thread sees the end."""
+"""A waiting record is taken by the thread that closes the arrivals, or its own thread sees that they are closed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_nothing_has_arrived() -> None:
 
 
 def test_another_record_takes_the_place_meanwhile() -> None:
-    """Anything may happen between finding the next place and taking it."""
+    """Anything may happen between finding the next place and taking that place."""
 
     class Busy(dict[int, Held | End]):
         def setdefault(self, place: int, given: Held | End) -> Held | End:  # type: ignore[override]  # as it is used

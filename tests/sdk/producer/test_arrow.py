@@ -1,7 +1,7 @@
-"""Every row of an Arrow table becomes the record that `send` would create from it; an error names its row.
+"""Every row of an Arrow table becomes the record that `send` would create from it; an error names the row.
 
-Method: the same rows are sent by `send_arrow` and by `send`, with each type of column, and the records stored by the
-scripted broker are compared.
+Method: send the same rows with `send_arrow` and with `send`, with each type of column, and compare the records that the
+scripted broker stores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BEYOND = pa.array([2**62, 2**63], pa.uint64())
 
 
 def stored(broker: StoringBroker) -> list[list[tuple[object, ...]]]:
-    """Return the records of each partition, without timestamps taken from the clock."""
+    """Return the records in each partition, without timestamps taken from the clock."""
     return [
         [
             content(record)
@@ -47,7 +47,7 @@ def content(record: Record) -> tuple[object, ...]:
 
 
 def sent(send: Callable[[sync.Producer], object], **options: Any) -> list[list[tuple[object, ...]]]:
-    """Return the records that a function stores in a topic with three partitions, known to the producer."""
+    """Return the records that a function stores in a topic that has three partitions and is known to the producer."""
     broker = StoringBroker({"t": 3})
     with sync.Producer(str(BROKER), network=broker.network, **options) as producer:
         for number in range(3):
@@ -67,7 +67,7 @@ def one_by_one(rows: list[dict[str, Any]]) -> list[list[tuple[object, ...]]]:
 @pytest.mark.parametrize("kind", ["binary", "large_binary", "binary_view", "dictionary"])
 @pytest.mark.parametrize("offset", [0, 1, 8, 11])
 def test_every_column(kind: str, offset: int) -> None:
-    """Sliced arrays begin anywhere in their buffers."""
+    """Sliced arrays may begin anywhere in their buffers."""
     filler: list[Any] = [None] * offset
     of = pa.dictionary(pa.int32(), pa.binary()) if kind == "dictionary" else getattr(pa, kind)()
 
@@ -230,7 +230,7 @@ def test_the_extension_takes_rows_without_python(key: str | None) -> None:
     with sync.Producer(str(BROKER), network=broker.network, linger_ms=60_000) as producer:
         producer.send("t", b"first")
         producer.flush()
-        for value in (b"large" * 500, b"more"):  # makes the batch take more memory than it needs now
+        for value in (b"large" * 500, b"more"):  # makes the batch take more memory than it needs
             producer.send("t", value, key=None if key is None else b"k")
         assert producer._inner._core is not None
         appender = producer._inner._core.accumulator.appender

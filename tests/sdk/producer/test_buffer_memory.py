@@ -1,4 +1,4 @@
-"""Buffer memory is counted exactly while threads take it and give it back, and never exceeds its limit."""
+"""Buffer memory is counted exactly while threads take and return it, and never exceeds its limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkawire.sdk.producer.buffer_memory import BufferMemory
 def test_as_much_as_there_is() -> None:
     memory = BufferMemory(100)
     assert memory.take(10, 60) == 60
-    assert memory.take(10, 60) == 40, "less than the caller wanted"
+    assert memory.take(10, 60) == 40, "must give less than the caller wanted"
     with pytest.raises(
         BufferFull,
         match=r"100 bytes are not acknowledged yet, "

@@ -1,7 +1,7 @@
 """A producer may be closed at any time, even while it is starting.
 
-Method: the whole producer against a scripted in-memory broker; the event loop runs for a number of turns before the
-close.
+Method: run the whole producer against a scripted in-memory broker; before the close, the event loop runs for a number
+of iterations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker
 @pytest.mark.parametrize("turns", range(1, 12))
 @pytest.mark.parametrize("options", [{}, {"enable_idempotence": True}, {"io": "thread"}])
 def test_closed_while_it_is_started(turns: int, options: dict[str, Any]) -> None:
-    """Whatever stage the start has reached, it ends with `Closed` and leaves nothing open."""
+    """Whatever stage startup has reached, it ends with `Closed` and leaves nothing open."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})

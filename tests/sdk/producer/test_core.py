@@ -1,6 +1,6 @@
-"""How a producer ends: whatever is cancelled, stopped or forked, each delivery is settled and nothing hangs.
+"""Whatever is cancelled, stopped or forked when a producer ends, each delivery is settled and nothing hangs.
 
-Method: the whole producer on an event loop against a scripted in-memory broker.
+Method: run the whole producer on an event loop against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: `close` may exceed its limit by this much.
+#: The time by which `close` may exceed its limit.
 GRACE_SECONDS = 0.5
 
 
 def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
-    """Run a test with a broker that has topic t, and a started producer that the test closes."""
+    """Run a test with a broker that has topic t, and with a started producer, which the test closes."""
 
     options.setdefault("linger_ms", 0)
 
@@ -49,11 +49,11 @@ async def turns() -> None:
 
 
 def silent(request: Request) -> None:
-    """Do not answer, like a stopped broker."""
+    """Give no answer, like a stopped broker."""
 
 
 async def stuck(broker: StoringBroker, producer: Producer) -> list[Delivery]:
-    """Return deliveries at every stage: in flight, waiting, lingering, without a topic."""
+    """Return deliveries at every stage: in flight, waiting, lingering and without a known topic."""
     await producer.send("t", b"first")
     broker.responders[ApiKey.PRODUCE] = silent
     in_flight = producer.send("t", b"in flight")
@@ -266,7 +266,7 @@ def test_drain_gives_way_if_there_is_something_to_do_or_a_millisecond_has_passed
         others = 0
 
         async def drains(count: int) -> int:
-            """Return how often another task got a turn."""
+            """Return the number of times that another task got a turn."""
             nonlocal others
             others = 0
             for _ in range(count):

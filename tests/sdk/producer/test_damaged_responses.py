@@ -1,6 +1,6 @@
-"""A damaged response costs its connection, and the batches in flight on it are sent again.
+"""After a damaged response, the connection is dropped, and the batches in flight on it are sent again.
 
-Method: the whole producer against a scripted in-memory broker that answers with rubbish.
+Method: run the whole producer against a scripted in-memory broker that answers with rubbish.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records wait in the accumulator until their topic is known, and are then placed in order, before all others.
+"""Records wait in the accumulator until their topic is known, and are then placed in order, before any others.
 
-Method: an accumulator with the engine in use and topics made known by the test, but no sender; a producer for records
-that are rejected before they are held.
+Method: use an accumulator with the engine in use, without a sender, to which the test makes topics known; use a
+producer for records that are rejected before they are held.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_a_topic_may_be_a_member_of_an_enumeration() -> None:
 
 
 class Unwilling:
-    """An integer that does not reveal its value."""
+    """An integer-like object that does not reveal its value."""
 
     def __index__(self) -> int:
         raise ZeroDivisionError("not now")

@@ -2,7 +2,7 @@
 
 Their exceptions are raised by `send` or logged, and no records are lost.
 
-Method: the asyncio and the blocking producer against a scripted in-memory broker.
+Method: run the asyncio and the blocking producer against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_serializers() -> None:
         with pytest.raises(
             EncodeError, match=r"value: the serializer failed on \{1\} for topic t: TypeError"
         ) as caught:
-            producer.send("t", {1})  # type: ignore[arg-type]  # the point
+            producer.send("t", {1})  # type: ignore[arg-type]  # wrong on purpose
         assert isinstance(caught.value.__cause__, TypeError)
     records = [record for data in broker.logs["t", 0] for batch in walk(data) for record in batch.records()]
     assert [(record.key, record.value) for record in records] == [
@@ -114,7 +114,7 @@ def test_an_interceptor_hears_of_an_error_and_does_not_hide_it() -> None:
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_an_error_counts_as_asked_for_only_if_it_was(asked: bool) -> None:
-    """This is also true for an unknown topic, when records move from their own outcomes to those of batches."""
+    """This also applies to an unknown topic, when records move from their own outcomes to those of batches."""
     broker = StoringBroker({"t": 1})
     broker.script(ApiKey.PRODUCE, refuse)
     with sync.Producer(str(BROKER), network=broker.network, interceptors=[Noting()]) as producer:

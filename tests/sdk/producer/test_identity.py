@@ -1,6 +1,6 @@
-"""A producer asks for an id once and raises its epoch; its options decide whether it goes on without an id.
+"""A producer asks for an id once, and raises its epoch; its options decide whether it continues without an id.
 
-Method: only the identity, on a router with simulated brokers.
+Method: run the identity alone, on a router with simulated brokers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.sdk.simulation import Simulation, address, backoff, cluster, options
 
 
 class Machine:
-    """Polls the identity."""
+    """A machine that polls the identity."""
 
     def __init__(self, identity: ProducerIdentity) -> None:
         self.identity = identity
@@ -53,8 +53,8 @@ def asking(
     """Return an identity that has run for a minute.
 
     Args:
-        wanted, transactional_id: arguments of the identity.
-        codes: the codes that its first requests are rejected with, or the errors that their connections end with.
+        wanted, transactional_id: arguments for the identity.
+        codes: the codes with which its first requests are rejected, or the errors with which their connections end.
         newest: the newest version of InitProducerId that the brokers support.
     """
     router = Router(options(), backoff())
@@ -94,7 +94,7 @@ def test_not_wanted() -> None:
     assert identity.transaction_version == 0
 
 
-#: A cluster that gives no ids: its error codes, and the newest version of the request that it supports.
+#: Clusters that give no ids: their error codes, and the newest version of the request that they support.
 RULED_OUT = [((ErrorCode.CLUSTER_AUTHORIZATION_FAILED,), 99), ((ErrorCode.UNSUPPORTED_VERSION,), 99), ((), -1)]
 
 
@@ -133,7 +133,7 @@ def test_what_may_pass_is_asked_for_again_after_pauses(wanted: bool | None, capl
     simulation.run(60_000)
     assert (identity.enabled, identity.error, identity.is_lacking) == (True, None, True)
     assert str(identity.trouble) == "UNKNOWN_SERVER_ERROR: producer id"
-    assert 55 <= len(simulation.requests(InitProducerIdRequest)) - before <= 70, "the pauses are up to a second"
+    assert 55 <= len(simulation.requests(InitProducerIdRequest)) - before <= 70, "the pauses must grow to a second"
     assert len(caplog.messages) <= 7
     assert caplog.messages[0] == "there is no producer id yet; asking again: UNKNOWN_SERVER_ERROR: producer id"
     failing = False
@@ -144,7 +144,7 @@ def test_what_may_pass_is_asked_for_again_after_pauses(wanted: bool | None, capl
     begun_ms = simulation.now_ms
     simulation.run(200)
     times = [at for at, _, request, _ in simulation.sent if isinstance(request, InitProducerIdRequest)]
-    assert [at for at in times if at >= begun_ms] == [begun_ms, begun_ms + 101], "the pauses start over"
+    assert [at for at in times if at >= begun_ms] == [begun_ms, begun_ms + 101], "the pauses must start over"
 
 
 @pytest.mark.parametrize(

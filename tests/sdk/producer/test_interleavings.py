@@ -1,9 +1,9 @@
-"""Under any interleaving, records are stored once and in order, and each delivery is settled with its record's offset.
+"""With any interleaving, records are stored once and in order, and each delivery is settled with its record's offset.
 
-Method: two threads and the sender take turns on one thread, so every order can be tried: at each instruction of a
-`send`, the sender and the other thread do something, and at each instruction of a sender's turn, a thread does
-something. Only instructions on the lines where they meet count; some are skipped to save time, and a step of 1 visits
-all of them.
+Method: let two threads and the sender take turns on one thread, so that every order can be tried: at each instruction
+of a `send`, the sender and the other thread act, and at each instruction of the sender's turn, a thread acts. Only
+instructions on the lines where they meet are counted; some are skipped to save time, and a step of 1 visits all of
+them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tests.sdk.instructions import interrupted_at
 from tests.sdk.producer.simulated import SimulatedProducer, place_of
 from tests.thorough import sampled
 
-#: The files where threads and the sender meet.
+#: The files in which threads and the sender meet.
 SHARED = tuple(
     f"kafkawire/sdk/producer/{name}.py"
     for name in ("accumulator", "arrivals", "buffer_memory", "partition_queue", "producer_topic")
 )
 
-#: The interruption is repeated after this many instructions, to find out what the first one left behind.
+#: The interruption is repeated after this many instructions, to find out what the first one has left behind.
 GAP = 30
 
-#: Memory that stays taken; without it, a double release would not show, because the count stops at 0.
+#: Memory that stays taken; without it, a double release would go unnoticed, because the count stops at 0.
 MORE_BYTES = 100_000
 
 #: Idle topics are forgotten after this time.
@@ -39,7 +39,7 @@ class Party:
     """A thread that sends.
 
     Attributes:
-        sent: topic, value and delivery of each record.
+        sent: the topic, value and delivery of each record.
     """
 
     def __init__(self, producer: SimulatedProducer, name: bytes) -> None:
@@ -48,7 +48,7 @@ class Party:
         self.sent: list[tuple[str, bytes, Delivery]] = []
 
     def send(self, topic: str, count: int = 1, *, partition: int | None = 0, padding: int = 0) -> None:
-        """Send a number of records."""
+        """Send the given number of records."""
         for _ in range(count):
             value = b"%s %d " % (self._name, len(self.sent)) + b"x" * padding
             self.sent.append((topic, value, self._producer.send(topic, value, partition=partition)))
@@ -123,7 +123,7 @@ def a_topic_that_is_forgotten_meets_sends(producer: SimulatedProducer, one: Part
     return lambda: producer.run(200), lambda: other.send("t", 2)
 
 
-#: Each meeting and its step: one in this many instructions is visited.
+#: The meetings, each with its step: one in this many instructions is visited.
 MEETINGS: dict[str, tuple[Meeting, int]] = {
     "a send to a batch that grows": (send_meets_turn(1_000), 3),
     "a send to a full batch": (send_meets_turn(2_900), 5),
@@ -163,9 +163,9 @@ def test_records_are_stored_once_and_in_order(name: str) -> None:
         assert producer.flush().done
         for topic in producer.accumulator.topics.values():
             kept = [topic.sticky, *topic.open, *(queue.latest() for queue in topic.queues.values())]
-            assert kept == [None] * len(kept), "stored records are not kept anywhere"
+            assert kept == [None] * len(kept), "stored records must not be kept anywhere"
         place += step
-    assert place > 40, "the instructions are seen"
+    assert place > 40, "the instructions must have been seen"
 
 
 def check(producer: SimulatedProducer, party: Party) -> None:

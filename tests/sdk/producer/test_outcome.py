@@ -1,6 +1,6 @@
-"""A delivery gives the outcome of its record, whenever, wherever and however often it is awaited.
+"""A delivery returns its record's outcome, whenever, wherever and however often it is awaited.
 
-Method: the tests settle outcomes before and after deliveries of the engine in use are awaited and watched.
+Method: settle outcomes before and after the deliveries of the engine in use are awaited and watched.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _completed(delivery: Delivery) -> RecordMetadata:
     ids=["wait_for", "shield", "gather", "as_completed", "wait"],
 )
 def test_asyncio_waits_for_it(wait: Callable[[Delivery], Awaitable[RecordMetadata]]) -> None:
-    """As docs/guide/delivery.md says, a time limit ends only the wait."""
+    """As docs/guide/delivery.md says, a timeout ends only the wait."""
 
     async def run() -> None:
         outcome = Outcome(PLACE)
@@ -243,7 +243,7 @@ def test_a_callback_that_takes_two_arguments(caplog: pytest.LogCaptureFixture) -
 
 
 def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """A partitioner that raises settles the delivery within `send`; a split batch may already be settled."""
+    """A partitioner that raises settles the delivery within `send`; a split batch may have been settled before."""
     outcome, part = Outcome(PLACE), Outcome(PLACE)
     delivery = Delivery(outcome, 0, 0)
 
@@ -259,7 +259,7 @@ def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCa
 
 
 def test_a_callback_runs_in_the_context_that_added_it() -> None:
-    """It does not run in the context that started the client, nor in that of the `send` that happened to wake it."""
+    """It runs neither in the context that started the client nor in that of the `send` that happened to wake it."""
     request = ContextVar[str]("request")
     outcome, seen = Outcome(PLACE), []
 
@@ -370,7 +370,7 @@ def _watched_and_settled(settles: str) -> weakref.ref[_Callback]:
 
 @pytest.mark.parametrize("settles", ["settle", "fail", "move"])
 def test_a_callback_that_holds_its_delivery_is_free_once_that_is_settled(settles: str) -> None:
-    """The garbage collector does not see the native engine's deliveries, so the engine must break the cycle."""
+    """The garbage collector does not see the native engine's deliveries, so the engine must break the cycle itself."""
     gc.disable()
     try:
         assert _watched_and_settled(settles)() is None

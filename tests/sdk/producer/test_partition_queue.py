@@ -1,6 +1,6 @@
-"""Batches are gathered in the order in which they were opened, and those that come back are put in their place by age.
+"""Batches are gathered in the order in which they were opened, and those that come back are reinserted by age.
 
-A batch is sealed with its producer's numbers, sealed again after they change, and split without losing a record.
+A batch is sealed with its producer's numbers, sealed again after the numbers change, and split without losing a record.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def test_batches_are_gathered_once_in_the_order_in_which_they_were_opened() -> N
     first, second, other = (batch(queue, number) for number in (1, 2, 3))
     assert queue.latest() is None
     assert queue.follow(None, first)
-    assert not queue.follow(None, other), "another thread was first"
+    assert not queue.follow(None, other), "another thread must have been first"
     assert queue.latest() is first
     assert queue.load == 1
     assert queue.follow(first, second)
     assert (queue.latest(), queue.load) == (second, 2)
     assert queue.gather() == [first, second] == list(queue.waiting)
     assert (queue.gather(), queue.load) == ([], 2)
-    assert not queue.follow(None, other), "nor does one that looked before there was anything"
+    assert not queue.follow(None, other), "a thread that looked before there was anything must not succeed either"
 
 
 def test_batches_that_are_gone_are_not_kept() -> None:
@@ -80,8 +80,8 @@ def test_batches_that_are_gone_are_not_kept() -> None:
     queue.let_go(opened)
     assert queue.latest() is None
     late, last = batch(queue, 3), batch(queue, 4)
-    assert queue.follow(opened, late), "a thread has found it before"
-    assert not queue.follow(None, last), "and others find what this thread has opened"
+    assert queue.follow(opened, late), "a thread has found the batch before"
+    assert not queue.follow(None, last), "others must find what this thread has opened"
     assert queue.latest() is late
     del opened, former
     assert [each() is None for each in gone] == [True, True, True]

@@ -1,6 +1,6 @@
-"""Records are stored once and in order, or their error is raised, through limits, faults and restarts.
+"""Despite limits, faults and restarts, records are stored once and in order, or their error is raised.
 
-Method: the whole producer against a scripted in-memory broker that fails on demand.
+Method: run the whole producer against a scripted in-memory broker that fails on demand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 
 def refused(code: ErrorCode) -> Callable[[Request], ProduceResponse]:
-    """Answer a produce request with an error for each of its batches."""
+    """Answer a produce request with an error for each batch."""
 
     def respond(request: Request) -> ProduceResponse:
         kind = ProduceResponse.PartitionProduceResponse
@@ -216,7 +216,7 @@ def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -
 
     def loading(request: Request) -> InitProducerIdResponse:
         if asked:
-            broker.responders[ApiKey.INIT_PRODUCER_ID] = lose  # by the next request, the client knows the topic
+            broker.responders[ApiKey.INIT_PRODUCER_ID] = lose  # when it asks again, the client knows the topic
         return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def lose(request: Request) -> None:
@@ -270,7 +270,7 @@ def test_compression(compression: str) -> None:
 def test_without_acknowledgement() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         assert (await producer.send("t", b"v")).offset == -1
-        # An answered request waits for the frame before it.
+        # An answer to a request means that the frame before it has arrived.
         client = core_of(producer).client
         await client.driver.ask(lambda promise, _: client.router.refresh(lambda error: promise.keep(None)))
         assert broker.values("t") == [b"v"]
@@ -279,7 +279,7 @@ def test_without_acknowledgement() -> None:
 
 
 def test_without_acknowledgement_close_sends_everything_by_itself() -> None:
-    """No response arrives that could cause the driver's next turn."""
+    """There is no response that could cause the driver's next turn."""
     count = 40
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
@@ -402,7 +402,7 @@ def test_a_broker_that_restarts_while_records_are_sent() -> None:
             if number == 1300:
                 broker.start()
         await producer.flush()
-        # Records in flight may be stored twice, because the client cannot know whether the broker had them.
+        # Records in flight may be stored twice, because the client cannot know whether the broker had stored them.
         assert list(dict.fromkeys(broker.values("t"))) == values
 
     producing(test, batch_size=1024)

@@ -1,6 +1,6 @@
-"""A producer counts records that were sent, sent again or failed, with sizes and times, both in total and by topic.
+"""A producer counts records that were sent, sent again or failed, with sizes and times, in total and per topic.
 
-Method: a simulated producer whose brokers reject batches on demand.
+Method: simulate a producer whose brokers reject batches on demand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.sdk.producer.simulated import SimulatedProducer, refused, sent
 
 
 def read(producer: SimulatedProducer, topic: str | None = None) -> dict[str, float]:
-    """Return the metrics of a producer, or of one topic, by name."""
+    """Return the metrics of a producer or of one topic, keyed by name."""
     group = "producer-metrics" if topic is None else "producer-topic-metrics"
     tags = () if topic is None else (("topic", topic),)
     found = producer.router.metrics.read(producer.simulation.now_ms)

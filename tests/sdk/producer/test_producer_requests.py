@@ -1,6 +1,6 @@
-"""A producer limits its requests in flight, and names topics as its broker knows them.
+"""A producer limits its in-flight requests, and names topics in the way that its broker knows.
 
-Method: the whole producer against a scripted in-memory broker.
+Method: run the whole producer against a scripted in-memory broker.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Soon after any trouble, a producer stores records again and behaves like a new one.
 
-Goal: a retry, an expiry, a split, a gap in the sequence numbers, a missing topic, a doomed transaction and a lost
-response leave no trace after the next success: in the sender and its schedule, the accumulator, sequences and identity,
-topics, and the machine of transactions.
+Goal: after the next success, a retry, an expiry, a split, a gap in the sequence numbers, a missing topic, a doomed
+    transaction or a lost response leaves no trace in the sender and its schedule, the accumulator, sequences and
+    identity, topics, or the state machine for transactions.
 
-Method: stories on a simulated clock, with brokers and a coordinator that are as strict as Kafka's. Each delivery is
-settled once and in time. Once all faults are repaired, a record for each partition is stored promptly. Then a new
-producer and the used one run one more story side by side: both send the same data to the same brokers at the same
-times, apart from the numbers that the cluster gives out.
+Method: run stories on a simulated clock, with brokers and a coordinator that are as strict as Kafka's. Each delivery
+must be settled once and in time. Once all faults are repaired, a record for each partition must be stored promptly.
+Then run one more story with a new producer and the used one, side by side: both must send the same data to the same
+brokers at the same times, apart from the numbers that the cluster gives out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GROWN: list[int | None] = [1, 2, 3, 1]
 NODES = (1, 2, 3)
 DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS = 4_000, 600
 
-#: A delivery is settled at most this long after its limit.
+#: A delivery is settled at most this long after its deadline.
 GRACE_MS = 100
 
 #: Enough for the longest pause, the end of an unanswered request, and an attempt after each.
@@ -80,7 +80,7 @@ KINDS: Kinds = {
 
 
 class Scene:
-    """A producer, its brokers and the records that it was given.
+    """A producer, its brokers, and the records that it was given.
 
     Args:
         producer: the producer to watch.
@@ -140,7 +140,7 @@ class Scene:
         return label
 
     def _check_accounts(self, delivery: Delivery) -> None:
-        """When a callback hears of a delivery, the record's memory is already free and a failure is already noted."""
+        """Check that the record's memory is free, and any failure noted, when a callback learns of a delivery."""
         accumulator = self.producer.accumulator
         if not self.open and self.producer.sender.is_silent and accumulator.bytes_held:
             self.wrong.append("memory is held for settled records")
@@ -154,7 +154,7 @@ class Scene:
         self.settled.append((self.producer.simulation.now_ms, f"{label}: {type(outcome).__name__} {code}"))
 
     def flush(self) -> None:
-        """Flush; once the flush has ended, everything sent before it is settled."""
+        """Flush, and check that everything sent before has been settled when the flush ends."""
         given, flush = list(self.open), self.producer.flush()
 
         def ended() -> None:
@@ -219,21 +219,21 @@ class Scene:
                 assert self.producer.accumulator.bytes_held == 0
 
     def mend(self) -> None:
-        """Repair all faults, and have every delivery settled."""
+        """Repair all faults, and let every delivery be settled."""
         producer = self.producer
         producer.simulation.down.clear()
         producer.leaders["t"] = list(GROWN)
         producer.leaders["v"] = [2]
         self.modes.clear()
         self.codes.clear()
-        for node in NODES:  # otherwise an unanswered request would stay in flight
+        for node in NODES:  # otherwise, an unanswered request would stay in flight
             producer.simulation.break_connections(node)
         producer.run(DELIVERY_TIMEOUT_MS + GRACE_MS)
         assert not self.open
         self.check()
 
     def greet(self) -> None:
-        """Have a record stored promptly in each partition."""
+        """Check that a record for each partition is stored promptly."""
         labels = [self.send("t", number) for number in range(len(GROWN))] + [self.send("v", 0)]
         self.producer.run(PROMPT_MS)
         assert all(self.stored.get(label) for label in labels), "a record is not stored, although no fault is left"
@@ -357,7 +357,7 @@ class Transactions(Scene):
             self.sent = []
 
     def commit(self) -> Promise[None]:
-        """Commit; all records of the transaction must be committed, or the promise must fail."""
+        """Commit, and check that either all the transaction's records are committed or the promise fails."""
         labels = list(self.sent)
         promise = self.transactional.ask(self.transactional.machine.commit, 60_000)
         self.promises.append(promise)
@@ -424,7 +424,7 @@ class Transactions(Scene):
 
 
 def _failed(promise: Promise[None]) -> str:
-    """Return the error and the cause of a failed promise as text, which is empty if the promise has not failed."""
+    """Return a failed promise's error and cause as text, which is empty if the promise has not failed."""
     try:
         promise.wait(0)
     except KafkaWireError as error:

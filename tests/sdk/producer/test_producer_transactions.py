@@ -1,6 +1,6 @@
-"""A block commits at its end, or aborts if it raises; whatever is cancelled, the next transaction begins properly.
+"""A block commits at its end or aborts if it raises; whatever is cancelled, the next transaction begins properly.
 
-Method: the whole producer on an event loop against a scripted broker that can hold back its answers.
+Method: run the whole producer on an event loop against a scripted broker that can delay its answers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUP = GroupMetadata("g", 1, "member")
 
 
 def sending(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> StoringBroker:
-    """Run a test with a broker that has topic t, and a started producer with transactions."""
+    """Run a test with a broker that has topic t, and with a started producer that uses transactions."""
     made: list[StoringBroker] = []
 
     async def run() -> None:
@@ -56,12 +56,12 @@ def sending(test: Callable[[StoringBroker, Producer], Awaitable[None]], **option
 
 
 def ends(broker: StoringBroker) -> list[bool]:
-    """Return how each transaction ended: True for a commit."""
+    """Return the end of each transaction: True for a commit."""
     return [request.committed for request in broker.asked(ApiKey.END_TXN)]  # type: ignore[attr-defined]  # by its key
 
 
 async def raising(producer: Producer) -> None:
-    """Raise once records are stored in a transaction."""
+    """Raise an error once records are stored in a transaction."""
     async with producer.transaction():
         await producer.send_many("t", [b"b", b"c"])
         await producer.flush()
@@ -99,7 +99,7 @@ def test_explicit_calls() -> None:
         await producer.send("t", b"a")
         await producer.send_offsets({TopicPartition("in", 0): 5}, GROUP)
         await producer.commit_transaction()
-        await producer.commit_transaction()  # reports its outcome again
+        await producer.commit_transaction()  # reports the outcome again
         with pytest.raises(LocalProtocolError, match="abort: no transaction is open"):
             await producer.abort_transaction()
         await producer.begin_transaction()
@@ -110,7 +110,7 @@ def test_explicit_calls() -> None:
 
 
 def times(producer: Producer) -> dict[str, float]:
-    """Return how many nanoseconds the application has spent in each kind of transactional call."""
+    """Return the nanoseconds that the application has spent in each kind of transactional call."""
     found = producer.metrics().items()
     return {name.name[4:-14]: value for name, value in found if name.name.endswith("-time-ns-total")}
 

@@ -1,4 +1,4 @@
-"""Partitions wait for their leader, for their time or for new metadata, and are found without looking at the others."""
+"""Partitions wait for their leader, for their time or for new metadata, and are found without looking at others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A replacement for `send` on the class, a derived class or the producer is called, even if set after the start.
+"""A replacement for `send` on the class, a derived class or the producer is called, even if set after startup.
 
-Method: an asyncio or blocking producer with an in-memory broker; a class or the producer gets a function that records
-calls.
+Method: on a class or on an asyncio or blocking producer with an in-memory broker, set a function that records calls.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def test_a_tracer_wraps_the_method_of_the_class(kind: Any, is_started: bool) -> 
         async def end() -> None:
             await left
             patch.stop()
-            assert "send" in vars(producer), "the fast path is taken again"
+            assert "send" in vars(producer), "the fast path must be taken again"
             producer.send("t", b"after")
 
         return end() if isinstance(left, Awaitable) else patch.stop()
@@ -107,7 +106,8 @@ def test_a_tracer_wraps_the_method_of_the_class(kind: Any, is_started: bool) -> 
         mock.patch.stopall()
     assert [value for value in stored if value not in (b"before", b"after")] == [b"1", b"2", b"3"]
     assert seen[0] == b"1"
-    # The blocking producer wraps an asyncio producer, whose `send` its `send_many` calls instead of the replaced one.
+    # The blocking producer wraps an asyncio producer, and its `send_many` calls that producer's `send`, not the
+    # replaced one.
     assert len(seen) == (3 if kind is Producer else 1)
 
 

@@ -1,7 +1,7 @@
-"""Batches reach the leader of their partition, once and in order, and each delivery is settled by its deadline.
+"""Batches reach their partition's leader once and in order, and each delivery is settled by its deadline.
 
-Method: the producer's machines with simulated brokers that check sequence numbers as Apache Kafka does, on a simulated
-clock; faults are injected singly, and at random from a seed.
+Method: run the producer's state machines with simulated brokers that check sequence numbers as Apache Kafka does, on a
+simulated clock, and inject faults singly and at random from a seed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_records_are_stored_in_order_with_sequence_numbers() -> None:
 
 
 def test_a_stored_batch_is_acknowledged_though_its_topic_was_forgotten_meanwhile() -> None:
-    """Another broker, which has not heard of a new topic yet, answers Metadata while the request is in flight."""
+    """Another broker, which does not know a new topic yet, answers Metadata while the request is in flight."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     metadata, store = producer.router.metadata, producer.simulation.handlers[1, ProduceRequest]
@@ -89,7 +89,7 @@ def test_a_batch_lingers_unless_it_is_full_or_flushed() -> None:
     for _ in range(10):
         producer.send("t", b"x" * 50)
     producer.run(5)
-    assert len(producer.produced) >= 3, "full batches do not linger"
+    assert len(producer.produced) >= 3, "full batches must not linger"
 
 
 def test_batches_of_one_leader_share_requests_and_none_starves() -> None:
@@ -142,7 +142,7 @@ def test_an_unanswered_batch_fails_by_its_deadline_though_it_is_in_flight() -> N
     assert isinstance(error, DeliveryTimedOut)
     assert "1 record for t-0: not acknowledged within delivery_timeout_ms=700" in str(error)
     held = producer.accumulator.bytes_held
-    assert held > 0, "the request still has the memory"
+    assert held > 0, "the request must still have the memory"
     producer.run(40_000)
     assert producer.accumulator.bytes_held == 0
 
@@ -156,7 +156,7 @@ def test_no_attempt_is_due_at_the_deadline(code: ErrorCode, late_ms: int, attemp
     producer.produced.clear()
     producer.refuse = refused(code, times=9)
     delivery = sent(producer, b"v", 50)
-    assert delivery.done is (attempts == 1), "there is nothing to wait for"
+    assert delivery.done is (attempts == 1), "without another attempt, there is nothing to wait for"
     producer.run(100)
     assert isinstance(outcome_of(delivery), DeliveryTimedOut if code is LATE else BrokerError)
     assert len(producer.produced) == attempts
@@ -227,7 +227,7 @@ def test_a_leader_named_in_the_response_is_followed_at_once() -> None:
     producer.run(20)
     assert isinstance(outcome_of(delivery), RecordMetadata)
     assert len(producer.simulation.requests(MetadataRequest)) == asked
-    assert producer.produced[-1][0] - start_ms < 20, "without a pause"
+    assert producer.produced[-1][0] - start_ms < 20, "must be sent without a pause"
 
 
 def test_without_acknowledgement_a_moved_leader_is_followed_too() -> None:
@@ -269,7 +269,7 @@ def test_a_partition_without_a_leader_delays_itself_alone() -> None:
     assert isinstance(outcome_of(free), RecordMetadata)
     assert producer.send("t", b"v").done is False
     producer.run(100)
-    assert producer.values("t", 1)[-1] == b"v", "records without a key avoid it"
+    assert producer.values("t", 1)[-1] == b"v", "records without a key must avoid the partition"
     producer.leaders["t"] = [2, 1]
     producer.run(3_000)
     assert isinstance(outcome_of(stuck), RecordMetadata)
@@ -385,11 +385,11 @@ def test_ending_the_client_settles_everything() -> None:
     producer.sender.drain(drained, producer.simulation.now_ms)
     with pytest.raises(Closed):
         drained.wait(0)
-    assert not producer.sender._waiters.awaits_room, "no call is waiting any longer"
+    assert not producer.sender._waiters.awaits_room, "no call may be waiting any longer"
 
 
 def test_a_record_that_comes_while_the_client_ends_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread may send until the moment when records are refused."""
+    """Another thread may send right up to the moment when records are refused."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     late: list[Delivery] = []
@@ -422,7 +422,7 @@ def test_what_is_flushed_is_settled_when_that_is_told(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", ["t", "unknown"])
 def test_a_callback_can_tell_that_records_were_lost(topic: str) -> None:
-    """The callback may end the transaction, which must not be committed without the lost records."""
+    """The callback may end the transaction, which must not be committed if records are lost."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     producer.simulation.handlers[1, ProduceRequest] = lambda request, version: SILENT
@@ -435,7 +435,7 @@ def test_a_callback_can_tell_that_records_were_lost(topic: str) -> None:
 def test_a_partition_that_waits_for_its_leader_keeps_its_turn() -> None:
     producer = SimulatedProducer({"t": [1, 1]}, linger_ms=0, max_in_flight=1, batch_size=1024, enable_idempotence=False)
     producer.learn()
-    for number in (0, 1, 0, 1, 1):  # the first is sent immediately; the last opens a batch, as the one before is full
+    for number in (0, 1, 0, 1, 1):  # the first is sent directly; the last opens a batch because the one before is full
         producer.send("t", b"x" * 900, partition=number)
         producer.sender.poll(producer.simulation.now_ms)
     (waiting,) = producer.sender._schedule.ready.values()
@@ -631,7 +631,7 @@ def test_one_record_that_is_refused_leaves_the_others_an_error_that_says_so() ->
     outcomes = [outcome_of(delivery) for delivery in deliveries]
     assert [type(each) for each in outcomes] == [BatchRefused, BrokerError, BatchRefused]
     assert str(outcomes[1]) == "INVALID_RECORD: record for t-0: no key"
-    assert len(producer.produced) == 1, "a batch that was refused is not sent again"
+    assert len(producer.produced) == 1, "a batch that was refused must not be sent again"
     again = producer.send("t", b"2", partition=0)
     producer.run(1_000)
     assert isinstance(outcome_of(again), RecordMetadata)

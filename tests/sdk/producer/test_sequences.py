@@ -1,7 +1,7 @@
-"""The leader of a partition stores each batch once and in order; after a permanent gap, the numbers start over.
+"""A partition's leader stores each batch once and in order; after a permanent gap, the numbers start over.
 
-Method: the producer's machines with simulated brokers that check sequence numbers as Apache Kafka does; numbers that
-wrap are tested on `Sequences` alone.
+Method: run the producer's state machines with simulated brokers that check sequence numbers as Apache Kafka does; test
+numbers that wrap on `Sequences` alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_five_in_flight_stay_in_order_when_the_first_is_refused() -> None:
     producer.run(30_000)
     assert producer.values() == values
     codes = {batch.producer_epoch for *_, batch in producer.produced}
-    assert codes == {0}, "no number was missing for good"
+    assert codes == {0}, "no number may be missing for good"
 
 
 def test_a_response_that_is_lost_stores_nothing_twice() -> None:
@@ -145,8 +145,7 @@ def test_a_leader_that_lost_the_numbers_gets_new_ones(code: ErrorCode) -> None:
     assert producer.produced[-1][3].producer_epoch == 1
 
 
-#: The effect of rejecting one batch without transactions: whether it is eventually stored, and the epoch of the next
-#: batch.
+#: The effect of rejecting a batch outside transactions: whether it is eventually stored, and the next batch's epoch.
 REFUSALS = {
     ErrorCode.UNKNOWN_PRODUCER_ID: (True, 0),
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (True, 1),
@@ -200,7 +199,7 @@ def test_the_epoch_of_one_partition_leaves_the_others_alone() -> None:
 
 
 class SequencedBatch:
-    """The parts of a batch that `Sequences` looks at."""
+    """The parts of a batch that `Sequences` uses."""
 
     def __init__(self, count: int) -> None:
         self.builder = SimpleNamespace(count=count)
@@ -219,11 +218,11 @@ def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_u
     sequences.failed(last)
     sequences.acknowledged(last)
     sequences.acknowledged(first)
-    assert not sequences.needs_epoch, "no number is missing"
+    assert not sequences.needs_epoch, "no number may be missing"
 
 
 def numbered(*counts: int) -> tuple[Any, list[Any]]:
-    """Return the sequence numbers of a partition, and the batches that have them."""
+    """Return a partition's sequence numbers, and the batches that have them."""
     sequences: Any = Sequences()
     batches = [SequencedBatch(count) for count in counts]
     for batch in batches:
@@ -241,14 +240,14 @@ def test_the_second_batch_waits_until_the_leader_knows_the_producer() -> None:
     sequences.assign(second, ProducerId(7, 0))
     assert second.sequence == 2
     assert sequences.may_send(SequencedBatch(1), ProducerId(7, 0))
-    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "the leader does not know that one"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "the leader does not know that producer yet"
 
 
 def test_only_the_oldest_is_sent_again_and_nothing_past_a_gap() -> None:
     sequences, (first, second, third) = numbered(1, 1, 1)
     assert [sequences.may_send(each, ProducerId(7, 0)) for each in (first, second)] == [True, False]
     sequences.failed(third)
-    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 0)), "the third may be missing"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 0)), "the third batch may be missing"
     sequences.acknowledged(first)
     assert not sequences.needs_epoch
     sequences.acknowledged(second)
@@ -271,7 +270,7 @@ def test_what_remains_is_numbered_again() -> None:
     assert [(each.producer.epoch, each.sequence) for each in (second, third)] == [(1, 0), (1, 2)]
     assert (sequences.needs_epoch, sequences.is_forgotten) == (False, False)
     sequences.acknowledged(first)
-    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "that was in the previous epoch"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "the leader knew it in the previous epoch"
     sequences.acknowledged(second)
     last = SequencedBatch(1)
     assert sequences.may_send(last, ProducerId(7, 1))
@@ -318,7 +317,7 @@ def test_only_the_oldest_shows_a_gap() -> None:
     assert not sequences.is_forgotten
     assert sequences.mends(first, code, -1, raises_epoch=True)
     assert not sequences.mends(first, ErrorCode.NOT_ENOUGH_REPLICAS, -1, raises_epoch=True)
-    assert not sequences.mends(SequencedBatch(1), code, -1, raises_epoch=True), "it has no number"
+    assert not sequences.mends(SequencedBatch(1), code, -1, raises_epoch=True), "the batch has no number"
 
 
 def test_what_is_acknowledged_last_shows_that_no_number_is_missing() -> None:

@@ -1,4 +1,4 @@
-"""A producer's options fit together, or are rejected with a reason."""
+"""Producer options that do not fit together are rejected with a reason."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Each topic is found, grows and is forgotten independently.
 
-Method: the producer's machines with simulated brokers whose topics come and go.
+Method: run the producer's state machines with simulated brokers whose topics come and go.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_one_missing_topic_holds_up_no_other(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING, "kafkawire.producer"):
         missing = producer.send("never", b"v")
         producer.run(50)
-        assert not caplog.text, "a broker that creates a topic lacks it in its first answer"
+        assert not caplog.text, "a broker that creates a topic does not have it in its first answer"
         producer.run(100)
         assert "topic never; its records wait for up to delivery_timeout_ms=2000" in caplog.text
     assert isinstance(outcome_of(sent(producer, b"v")), RecordMetadata)
@@ -87,7 +87,7 @@ def test_a_name_that_is_wrong_is_said_soon_and_fails_within_a_limit_of_its_own(
     late = producer.send("late", b"v")
     producer.leaders["late"] = [None]
     producer.run(5_000)
-    assert not late.done, "once its topic is known, a record has all of delivery_timeout_ms"
+    assert not late.done, "once its topic is known, a record must have all of delivery_timeout_ms"
 
 
 def test_the_name_of_a_missing_topic_is_compared_once_with_some_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_new_partitions_are_used() -> None:
 
 
 def test_a_partition_that_was_added_is_asked_for() -> None:
-    """The next refresh due to age is minutes away; records for other partitions do not wait."""
+    """The next refresh due to age is minutes away; records for other partitions need not wait."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     producer.leaders["t"] = [1, 2, 3]
@@ -184,7 +184,7 @@ def test_a_partition_that_was_added_is_asked_for() -> None:
 
 
 def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
-    """A warning is logged immediately; the records fail within the limit for unknown topics; other partitions go on."""
+    """A warning is logged immediately, and the records fail within the limit for unknown topics; others are sent."""
     producer = SimulatedProducer({"t": [1, 1, 1]}, linger_ms=0, topic_timeout_ms=5_000)
     producer.learn()
     caplog.set_level(logging.WARNING, "kafkawire.producer")
@@ -220,7 +220,7 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_a_partition_that_no_answer_names_for_long_does_not_exist() -> None:
-    """By default, no record waits two minutes because of a wrong partition number."""
+    """With the default options, no record waits two minutes because of a wrong partition number."""
     producer = SimulatedProducer(linger_ms=0)
     first = producer.send("t", b"v", partition=7)
     producer.run(ABSENT_MS - 1_500)
@@ -268,7 +268,7 @@ def test_many_records_for_a_partition_that_does_not_exist_are_one_question(monke
         "topic t has partitions 0 to 0, not 1, even after topic_timeout_ms=2000"
     }
     assert len(producer.simulation.requests(MetadataRequest)) - before <= 8
-    assert placed == [], "waiting records are not examined while nothing has changed"
+    assert placed == [], "waiting records must not be examined while nothing has changed"
     assert producer.accumulator.bytes_held == 0
 
 
@@ -280,7 +280,7 @@ def test_a_partition_that_was_added_waits_for_brokers_that_have_not_heard_of_it(
     deliveries = [producer.send("t", b"%d" % number, partition=1) for number in range(3)]
     flushed = producer.flush()
     producer.run(lag_ms)
-    assert place_of(sent(producer, b"v", 5, partition=0)).partition == 0, "others do not wait"
+    assert place_of(sent(producer, b"v", 5, partition=0)).partition == 0, "other records must not wait"
     deliveries.append(producer.send("t", b"3", partition=1))
     producer.run(5)
     assert not any(each.done for each in [*deliveries, flushed])
@@ -342,7 +342,7 @@ def test_a_client_that_ends_while_a_partition_is_asked_about() -> None:
 
 
 def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
-    """Keys go where every other producer sends them; records for the removed partitions fail by their deadline."""
+    """Keys go where every other producer sends them; records for removed partitions fail by their deadline."""
     producer = SimulatedProducer({"t": [1] * 8}, metadata_max_age_ms=1_000, linger_ms=0, delivery_timeout_ms=5_000)
     producer.learn()
     for number in range(8):

@@ -1,7 +1,7 @@
-"""Each transaction ends and each call keeps to its limit, even if coordinators come, go and fall silent.
+"""Each transaction ends, and each call ends within its limit, even if coordinators come, go and fall silent.
 
-Method: the producer's machines with a simulated coordinator that moves and loses responses; random faults and
-applications, from a seed.
+Method: run the producer's state machines with a simulated coordinator that moves and loses responses, and with seeded
+random faults and applications.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_a_commit_keeps_its_limit_and_goes_on(version: int) -> None:
     assert not waiting.done
     producer.run(60_000)
     assert (error_of(waiting), error_of(again)) == (None, None)
-    assert error_of(producer.ask(producer.machine.commit, 100)) is None, "it reports the outcome"
+    assert error_of(producer.ask(producer.machine.commit, 100)) is None, "the call must report the outcome"
     assert producer.all_committed() == [b"v"]
     producer.begin()
     assert producer.machine.state is State.OPEN
@@ -118,7 +118,7 @@ def test_offsets_that_get_no_answer_doom_the_transaction(version: int) -> None:
 
 
 def test_nothing_may_have_begun() -> None:
-    """With version 1, unanswered requests may not have added a partition; then the coordinator rejects the abort."""
+    """With version 1, unanswered requests may have added no partition; the coordinator then rejects the abort."""
     producer = TransactionalProducer(1, api_timeout_ms=1_000)
     producer.begin()
     producer.refusals[AddPartitionsToTxnRequest] = [SILENT] * 2
@@ -159,7 +159,7 @@ def test_a_retriable_answer_after_an_abort_is_final(version: int) -> None:
     delivery = producer.send("t", b"v", partition=0)
     producer.run(1)
     promise = producer.abort(200)
-    assert isinstance(outcome_of(delivery), TransactionAborted), "it is not sent again"
+    assert isinstance(outcome_of(delivery), TransactionAborted), "the batch must not be sent again"
     assert error_of(promise) is None
     assert len(producer.values()) == 0
     assert producer.accumulator.bytes_held == 0
@@ -206,7 +206,7 @@ def test_the_cluster_goes_over_to_version_2() -> None:
     producer.simulation.break_connections(1)
     assert error_of(producer.commit()) is None
     assert producer.machine.state is State.READY
-    assert producer.epoch == 1, "the next version begins with its own epoch"
+    assert producer.epoch == 1, "the next version must begin with its own epoch"
     producer.version = 2
     producer.begin()
     producer.send("t", b"w", partition=0)

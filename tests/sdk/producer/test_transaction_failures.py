@@ -1,6 +1,6 @@
-"""A failure dooms a transaction or ends its producer; every request is tried with every error code, in both versions.
+"""A failure dooms a transaction or ends its producer; every request gets every error code, in both versions.
 
-Method: the producer's machines with a simulated coordinator that rejects requests.
+Method: run the producer's state machines with a simulated coordinator that rejects requests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_a_failed_delivery_fails_the_commit(version: int) -> None:
     assert isinstance(outcome_of(bad), BrokerError)
     assert not isinstance(outcome_of(good), Exception)
     assert producer.all_committed() == []
-    assert producer.machine.state is State.READY, "it was aborted without a request"
+    assert producer.machine.state is State.READY, "it must be aborted without a request"
     producer.begin()
     producer.send("t", b"again", partition=1)
     assert error_of(producer.commit()) is None
@@ -88,7 +88,7 @@ def test_a_delivery_that_times_out_aborts(version: int) -> None:
     delivery = producer.send("t", b"v", partition=0)
     promise = producer.commit(600)
     assert isinstance(outcome_of(delivery), DeliveryTimedOut)
-    assert not promise.done, "the request on its way may still be carried out"
+    assert not promise.done, "the in-flight request may still be carried out"
     producer.run(40_000)
     error = error_of(promise)
     assert isinstance(error, TransactionAborted)
@@ -98,7 +98,7 @@ def test_a_delivery_that_times_out_aborts(version: int) -> None:
 
 RETRIED, ABORTED, FATAL, FENCED = "retried", "aborted", "fatal", "fenced"
 
-#: What happens to a transaction if a request is rejected once.
+#: The effect on a transaction if a request is rejected once.
 ENDINGS: list[tuple[type[Message], ErrorCode, str]] = [
     (AddPartitionsToTxnRequest, ErrorCode.CONCURRENT_TRANSACTIONS, RETRIED),
     (AddPartitionsToTxnRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, RETRIED),
@@ -254,7 +254,7 @@ def test_who_hears_that_no_transaction_is_possible_any_more_cannot_send(version:
 
 @BOTH
 def test_a_batch_that_follows_another_one_is_retried_with_it(version: int) -> None:
-    """Only a batch that is rejected as out of order, with none before it, indicates a gap."""
+    """A batch that is rejected as out of order indicates a gap only if there is no batch before it."""
     producer = TransactionalProducer(version, batch_size=128)
     producer.begin()
     producer.send("t", b"first" + b"x" * 90, partition=0)

@@ -1,7 +1,7 @@
-"""With acks=0, bytes that a connection has not sent yet count towards `buffer_memory`; `drain` lets batches fill.
+"""With acks=0, the bytes that a connection has yet to send count towards `buffer_memory`; `drain` lets batches fill.
 
-Method: the whole producer against a scripted in-memory broker, over wires that claim to have unsent bytes; the machines
-against simulated brokers.
+Method: run the whole producer against a scripted in-memory broker, over wires that claim to have unsent bytes, and the
+state machines against simulated brokers.
 """
 
 from __future__ import annotations

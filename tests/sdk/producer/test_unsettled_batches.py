@@ -1,4 +1,4 @@
-"""Unsettled batches are found by outcome and, unless they have already ended, by deadline."""
+"""Unsettled batches are found by outcome and, unless they have ended, by deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flush` and `drain` return once what they wait for has happened, wherever the records have moved meanwhile."""
+"""`flush` and `drain` return once what they wait for has happened, wherever the records have moved in the meantime."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A simulated producer with transactions, and a coordinator that handles them as Apache Kafka does, in either version.
+"""A simulated producer with transactions, and a coordinator that handles them as Apache Kafka does, in both versions.
 
-Data stored by a transaction is pending until the end, and then `committed` or gone; so are the offsets of a group.
+Data stored by a transaction is pending until the end, and is then `committed` or gone; so are a group's offsets.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["BOTH", "ID", "T0", "TransactionalProducer", "error_of", "versions_of
 ID = "payments"
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
-#: The first partition of the topic.
+#: The topic's first partition.
 T0 = ("t", 0)
 
 
 def versions_of(producer: TransactionalProducer, kind: type[Message]) -> set[int]:
-    """Return the versions that were used for requests of a class."""
+    """Return the versions used for requests of a class."""
     return {version for _, _, request, version in producer.simulation.sent if isinstance(request, kind)}
 
 
 def error_of(promise: Any) -> Exception | None:
-    """Return the error of a promise, or None if it was kept; it must be settled."""
+    """Return a settled promise's error, or None if it was kept."""
     assert promise.done
     try:
         promise.wait(0)
@@ -61,14 +61,14 @@ class TransactionalProducer(SimulatedProducer):
         given: options.
 
     Attributes:
-        coordinator: the current coordinator of everything.
-        refusals: by request class, the codes that the next requests are rejected with; SILENT for no answer.
+        coordinator: the node that currently coordinates everything.
+        refusals: the codes with which the next requests are rejected, keyed by request class; SILENT for no answer.
         lost: request classes whose next response is lost along with the connection, although the request is carried
             out.
         epoch: the producer's current epoch.
-        state: the transaction's state: empty, ongoing, commit, abort.
-        committed: the committed values by partition.
-        offsets: the committed offsets by partition.
+        state: the transaction's state: empty, ongoing, commit or abort.
+        committed: the committed values, keyed by partition.
+        offsets: the committed offsets, keyed by partition.
     """
 
     def __init__(self, version: int, starting: Sequence[int] = (), **given: Any) -> None:
@@ -197,7 +197,7 @@ class TransactionalProducer(SimulatedProducer):
         self.joined.add(what)
 
     def _add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse:
-        assert self.version < 2, "brokers add partitions by themselves"
+        assert self.version < 2, "brokers must add partitions by themselves"
         code = self._code(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         if not code:
             for topic in request.v3_and_below_topics:
@@ -216,7 +216,7 @@ class TransactionalProducer(SimulatedProducer):
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
     def _add_offsets(self, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse:
-        assert self.version < 2, "coordinators of groups add them by themselves"
+        assert self.version < 2, "group coordinators must add them by themselves"
         code = self._code(request.producer_id, request.producer_epoch)
         if not code:
             self._join(request.group_id)

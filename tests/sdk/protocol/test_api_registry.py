@@ -1,6 +1,6 @@
-"""A registry contains the entries of its tables, and refuses entries that would only fail later.
+"""A registry contains its tables' entries, and refuses entries that would otherwise fail later.
 
-Method: the example's table beside Kafka's; its entries, each changed in one place.
+Method: combine the example's table with Kafka's, and change its entries in one place each.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_what_does_not_fit_its_classes(changes: dict[str, Any], text: str) -> No
     assert text in str(caught.value)
 
 
-# The classes of the cases above: none, a response, a request of another API, the common base class.
+# The classes in the cases above: none, a response, another API's request, and the common base class.
 GRequest = int
 HRequest = GreetResponse
 IRequest, IResponse = GreetRequest, FetchResponse

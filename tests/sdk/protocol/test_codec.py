@@ -1,8 +1,8 @@
 """Every layout of every message survives a round trip, and any bytes decode to a message or raise a DecodeError.
 
-Method: generated over all messages and versions, not sampled. Seeded random values; each encoding is cut at every byte
-and has bytes flipped; the three engines must return the same message and end, or the same error with the same path and
-offset. Construct's interface is tested on a few messages."""
+Method: go through all messages and versions, not a sample, with seeded random values. Cut each encoding at every byte,
+and flip bytes; the three engines must return the same message and end, or the same error with the same path and offset.
+Construct's interface is tested on a few messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def layouts(name: str) -> list[Layout]:
 
 
 def sample(layout: Layout, dice: random.Random) -> Message:
-    """Return a message with random values in the fields of one version."""
+    """Return a message with random values in one version's fields."""
     message = layout.cls()
     for field in layout.fields + layout.tagged:
         if field.tag is None or dice.random() < 0.7:
@@ -82,7 +82,7 @@ def sample_value(field: FieldLayout, dice: random.Random) -> Any:
 
 
 def outcome(messages: Codec[Any], data: bytes) -> tuple[Any, ...]:
-    """Return the result of decoding: the message and its end, or everything that the error says."""
+    """Return the result of decoding: the message and its end, or everything that the error contains."""
     try:
         return messages.decode(data)
     except DecodeError as error:
@@ -114,7 +114,7 @@ def test_every_layout(name: str) -> None:
 
 
 def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
-    """All engines refuse every proper prefix of an encoding, with the same error."""
+    """Check that all engines refuse every proper prefix of an encoding, with the same error."""
     for cut in range(len(data)):
         expected = outcome(engines[-1], data[:cut])
         assert len(expected) == 3, f"accepted {cut} of {data.hex()}"
@@ -124,7 +124,7 @@ def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
 
 
 def assert_flips(engines: list[Codec[Any]], data: bytes, dice: random.Random) -> None:
-    """All engines decode damaged bytes to the same result, and encode the decoded messages alike."""
+    """Check that all engines decode damaged bytes to the same result, and encode the decoded messages alike."""
     for _ in range(FLIPS if data else 0):
         damaged = bytearray(data)
         damaged[dice.randrange(len(data))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
@@ -233,7 +233,7 @@ def test_records_are_views_of_any_buffer(engine: str, kind: Any) -> None:
 
 
 class Region:
-    """A part of a file: it has a length but is not in memory."""
+    """A part of a file, which has a length but is not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -289,7 +289,7 @@ BROKER = MetadataResponse.MetadataResponseBroker
 
 
 class Changing:
-    """A number that, as soon as it is read, empties the list that holds it."""
+    """A number that empties the list that holds it as soon as it is read."""
 
     def __init__(self, victims: list[Any]) -> None:
         self.victims = victims

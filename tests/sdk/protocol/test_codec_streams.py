@@ -1,6 +1,6 @@
-"""A codec reads its message from a stream, leaves the rest, and reads no more than the message needs.
+"""A codec reads its message from a stream, leaves the rest, and reads no more than it needs for the message.
 
-Method: in-memory streams that count the bytes read from them, a file, and a pipe.
+Method: read from in-memory streams that count the bytes read from them, from a file, and from a pipe.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_a_stream_of_a_file(tmp_path: Path) -> None:
 
 
 class CountingStream(io.BytesIO):
-    """A stream that counts the bytes read from it; only BytesIO itself has a shortcut, not this subclass."""
+    """A stream that counts the bytes read from it; the shortcut for BytesIO does not apply to this subclass."""
 
     calls = 0
     size_bytes = 0

@@ -1,7 +1,7 @@
-"""Each side receives what the other side sent, and a peer that breaks the rules is reported.
+"""Each side receives what the other side sends, and a peer that breaks the rules is reported.
 
-Method: a client and a server connection joined by hand, pipelined and in all response orders; the version handshake
-against brokers of every age; damaged and unexpected frames.
+Method: join a client connection and a server connection by hand, and send pipelined requests and responses in every
+order; do the version handshake with brokers of every age; send damaged and unexpected frames.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_a_handshake_that_is_refused_for_another_reason(error: ErrorCode) -> Non
 
 
 def test_handshake_with_a_broker_that_refuses_what_it_lists_goes_down_step_by_step() -> None:
-    """A proxy may list versions of the broker behind it and still refuse them: no version is requested twice."""
+    """A proxy may list versions of the broker behind it and still refuse them; no version is requested twice."""
     client = ClientConnection()
     refusal = offer(supported(API_VERSIONS=(0, 4)), ErrorCode.UNSUPPORTED_VERSION)
     asked = [client.handshake().version]
@@ -206,7 +206,7 @@ def test_an_api_versions_response_without_an_error_code(body: bytes) -> None:
 
 
 def test_only_an_api_versions_response_may_be_in_another_version() -> None:
-    """A response that happens to begin with the code of UNSUPPORTED_VERSION is read in its request's version."""
+    """A response that happens to begin with the code for UNSUPPORTED_VERSION is read in its request's version."""
     client, server = ClientConnection(), ServerConnection(ALL)
     answer = HeartbeatResponse(throttle_time_ms=ErrorCode.UNSUPPORTED_VERSION << 16)
     request = deliver(server, client.request(HeartbeatRequest(), 4))
@@ -260,7 +260,7 @@ def test_every_request_has_a_response_but_produce_without_acks() -> None:
 
 
 def test_every_api_crosses_in_every_version() -> None:
-    """Each request with default values arrives as it was sent, with its version's header; so does each response."""
+    """Each request and response with default values arrives as it was sent, with its version's header."""
     import importlib
 
     from kafkawire.sdk.protocol.messages import MODULES
@@ -288,7 +288,7 @@ def test_correlation_ids_wrap() -> None:
 
 
 class Region:
-    """A part of a file: it has a length but is not in memory."""
+    """A part of a file, which has a length but is not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size

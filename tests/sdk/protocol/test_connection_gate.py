@@ -1,6 +1,6 @@
-"""Requests wait for the gate: none leaves before the login is complete, and none is lost or overtaken.
+"""Requests wait for the gate; none leaves before the login is complete, and none is lost or overtaken.
 
-Method: a client and a server connection joined by hand; the test sends the broker's responses one by one.
+Method: join a client connection and a server connection by hand, and send the broker's responses one at a time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def offer(ranges: dict[ApiKey, VersionRange], error: ErrorCode = ErrorCode.NONE)
 
 
 class Pair:
-    """A client with a gate, and the broker that it is connected to."""
+    """A client with a gate, and the broker to which it is connected."""
 
     def __init__(self, max_in_flight: int = 1000, *, authenticates: bool = True) -> None:
         self.client = ClientConnection("me", max_in_flight, authenticates=authenticates)
@@ -55,7 +55,7 @@ class Pair:
         self.requests: list[Request] = []
 
     def read(self, sent: Sent | None = None) -> list[Message]:
-        """Let the broker read what the client writes now, and return the requests."""
+        """Let the broker read what the client writes, and return the requests."""
         parts = self.client.take_outgoing() + (sent.parts if sent is not None else [])
         self.requests += (read := [self.server.receive(frame) for frame in frames(parts)])
         return [request.message for request in read]
@@ -120,7 +120,7 @@ def test_the_gate_with_a_login() -> None:
 
 
 def test_the_gate_with_an_older_broker() -> None:
-    """The second ApiVersions request is written without the caller asking for it."""
+    """The second ApiVersions request is written although the caller does not ask for it."""
     pair = Pair(authenticates=False)
     pair.server = ServerConnection(ALL | {ApiKey.API_VERSIONS: VersionRange(0, 2)})
     pair.client.start()
@@ -133,7 +133,7 @@ def test_the_gate_with_an_older_broker() -> None:
 
 
 def test_requests_are_held_back_while_the_client_logs_in_again() -> None:
-    """Held requests leave in order once the broker accepts the login, after those in flight; each gets its response."""
+    """Held requests leave in order after those in flight, once the broker accepts the login; each gets its response."""
     pair = Pair()
     pair.ready(lifetime_ms=1_000)
     assert (pair.client.reauthenticate_at_ms, pair.client.session_ends_ms) == (850, 1_000)
@@ -261,7 +261,7 @@ def test_a_large_response_that_comes_before_those_of_a_new_login_is_taken() -> N
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"HTTP/1.1 400 Bad Request", bytes(4), bytes(10), b"\xff" * 1000])
 @pytest.mark.parametrize("step", range(3))
 def test_garbage_in_each_state(step: int, garbage: bytes) -> None:
-    """Only the broker's mistake is reported, whichever response is replaced."""
+    """Whichever response is replaced, only the broker's mistake is reported."""
     pair = Pair()
     pair.client.start()
     pair.read()

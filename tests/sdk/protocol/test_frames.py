@@ -1,7 +1,7 @@
-"""Frames come out as they went in, however the stream is cut, and a hostile length stops the connection.
+"""Frames are received as they were sent, however the stream is cut, and a hostile length stops the connection.
 
-Method: one stream is fed whole, byte by byte, and in every pair of pieces; hypothesis varies frames and cuts; lengths
-at each limit.
+Method: feed one stream whole, byte by byte, and in every pair of pieces; let hypothesis vary frames and cuts; try
+lengths at each limit.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_limit(length: int, accepted: bool) -> None:
 
 
 def test_the_limit_by_default_is_that_of_kafka() -> None:
-    """Only the length of the largest frame is sent; no more is needed to show that a larger one is refused."""
+    """Only the largest frame's length is sent; no more is needed to show that a larger frame is refused."""
     largest = (100 * 1024 * 1024).to_bytes(4, "big")
     larger = (100 * 1024 * 1024 + 1).to_bytes(4, "big")
     assert FrameBuffer().receive(largest) == []
@@ -89,7 +89,7 @@ def test_the_limit_by_default_is_that_of_kafka() -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
-    """However the stream is cut, the frames come out first, and only then the error."""
+    """However the stream is cut, the frames are returned first, and the error is raised after them."""
     stream = b"".join(map(frame, FRAMES[:before])) + b"\x7f\xff\xff\xff"
     for cut in range(len(stream) + 1):
         buffer = FrameBuffer(1000)

@@ -1,7 +1,7 @@
-"""The gate asks for versions, logs in, then opens; it never opens otherwise, and says when to log in again.
+"""The gate asks for versions, logs in, and then opens; it never opens otherwise, and it says when to log in again.
 
-Method: a scripted authenticator and hand-made broker responses, in order and out of order. The frames are tested in
-test_connection.py, the mechanisms in the folder `sasl`.
+Method: use a scripted authenticator and handmade broker responses, in order and out of order. test_connection.py tests
+the frames, and the folder `sasl` the mechanisms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 State = ConnectionState
 
-#: A login: its start, the number of challenges, the lifetime of the session, a random number.
+#: A login: its start, the number of challenges, the session's lifetime, and a random number.
 LOGINS = st.tuples(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from([0, 1, 1_000, 60_000]), st.floats(0, 0.99))
 
 
@@ -109,7 +109,7 @@ def test_a_login_of_two_rounds() -> None:
 
 @pytest.mark.parametrize(("fraction", "due_ms"), [(0.0, 1_850), (0.5, 1_900), (1.0, 1_950)])
 def test_a_session_with_an_end(fraction: float, due_ms: float) -> None:
-    """Kafka's client logs in again after 85 to 95 % of the session, here measured from the start of the login."""
+    """Kafka's client logs in again after 85 to 95 % of the session, measured here from the start of the login."""
     gate = asking()
     log_in(gate, now_ms=1_000, lifetime_ms=1_000, fraction=fraction)
     assert gate.reauthenticate_at_ms == pytest.approx(due_ms)
@@ -247,7 +247,7 @@ def test_the_count_starts_again_with_each_login() -> None:
 def test_nothing_of_a_login_outlives_the_next(
     past: list[tuple[int, int, int, float]], following: tuple[int, int, int, float]
 ) -> None:
-    """After a second login, the rounds, session and next login are those of a gate that logs in for the first time."""
+    """After a second login, the rounds, session and next login are those of a gate after its first login."""
     old, new = asking(), asking()
     for login in past:
         _log_in_by_rounds(old, *login)

@@ -1,6 +1,6 @@
 """Headers begin with the same fields in every version.
 
-Method: each known version of both headers, as written by its codec.
+Method: write each known version of both headers with its codec.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keys come in the order in which Java's hash tables iterate.
+"""Keys are returned in the order in which Java's hash tables iterate.
 
-Method: hashes and orders that were recorded from a Java virtual machine.
+Method: compare with hashes and orders that were recorded from a Java virtual machine.
 """
 
 from __future__ import annotations

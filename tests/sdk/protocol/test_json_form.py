@@ -1,6 +1,7 @@
-"""JSON has the form that Apache Kafka's converters print, in both directions; errors in other JSON name the field.
+"""JSON is written and read in the form of Apache Kafka's converters; errors in other JSON name the field.
 
-Method: hand-written values. The golden vectors (`tests/conformance/test_message_vectors.py`) contain thousands more.
+Method: convert handwritten values. The golden vectors (`tests/conformance/test_message_vectors.py`) contain thousands
+more.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def test_long_base64() -> None:
 
 
 def test_names_that_no_version_has_are_ignored() -> None:
-    """Kafka also ignores unknown names: its own `quorum-state` files have one, `data_version`."""
+    """Kafka ignores unknown names too; its own `quorum-state` files have one, `data_version`."""
     text = (
         """{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"""
     )
@@ -140,7 +141,7 @@ def test_names_that_no_version_has_are_ignored() -> None:
 
 
 def test_fields_of_other_versions_are_read() -> None:
-    """Kafka throws UnsupportedVersionException when the message is written, or immediately for a structure."""
+    """Kafka throws UnsupportedVersionException when the message is written or, for a structure, immediately."""
     value = {**METADATA_JSON, "includeClusterAuthorizedOperations": True}
     message = from_json("MetadataRequest", 12, value)
     assert message == MetadataRequest(topics=(TOPIC,), include_cluster_authorized_operations=True)
@@ -183,7 +184,7 @@ def test_a_float_is_no_integer() -> None:
 
 
 def test_null_where_another_version_allows_it() -> None:
-    """Kafka's converter prints and reads such a value; only writing the bytes fails."""
+    """Kafka's converter prints and reads such a value, and only writing the bytes fails."""
     assert to_json(MetadataRequest(topics=None), 0) == {"topics": None}
     message = from_json("MetadataRequest", 0, {"topics": None})
     assert message == MetadataRequest(topics=None)
@@ -197,7 +198,7 @@ def test_an_unknown_message() -> None:
 
 
 def test_the_class_says_as_much_as_the_name() -> None:
-    """A message from a user's own schemas has a name that is unknown here."""
+    """A message from a user's own schemas has a name that this package does not know."""
     request = from_json(SaslAuthenticateRequest, 0, {"authBytes": "+/8="})
     assert request.auth_bytes == b"\xfb\xff"
     assert request == from_json("SaslAuthenticateRequest", 0, {"authBytes": "+/8="})

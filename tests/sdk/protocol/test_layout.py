@@ -1,6 +1,7 @@
-"""A layout holds the fields of one version, with their order and encoding, and lists the absent ones.
+"""A layout contains one version's fields, with their order and encoding, and lists the absent ones.
 
-Method: a small message with every change that a field can undergo between versions; then all messages of the protocol.
+Method: check a small message with every change that a field can undergo between versions, then all messages of the
+protocol.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def test_tags_of_other_versions_are_not_valid(version: int, invalid: tuple[int, 
     assert layout(Outer, version).invalid_tags == invalid
 
 
-#: The versions in which Apache Kafka 4.3.0 refuses a tag of the message or of a structure in it, with a text like
+#: The versions in which Apache Kafka 4.3.0 refuses a tag in the message or in one of its structures, with a text like
 #: "Tag 0 is not valid for version 0".
 WITH_INVALID_TAGS = {
     "BrokerHeartbeatRequest": [0, 1],
@@ -215,7 +216,7 @@ def test_repr() -> None:
 
 
 def test_every_message(subtests: pytest.Subtests) -> None:
-    """Each field of the class occurs in each version exactly once: untagged, tagged or absent."""
+    """In each version, each field of the class occurs exactly once: untagged, tagged or absent."""
     for name in sorted(MODULES):
         with subtests.test(name=name):
             cls = message_class(name)

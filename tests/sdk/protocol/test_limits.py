@@ -1,8 +1,8 @@
-"""Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md lists the factors.
+"""Decoding takes time and memory in proportion to its input, whatever the bytes claim; docs/limits.md has the factors.
 
-Method: the messages that take the most memory per byte, found by searching all layouts, at one size and at twice that
-size; tracemalloc measures memory, and a count of Python's instructions measures work. Only ratios are compared; nothing
-is timed.
+Method: decode the messages that take the most memory per byte, which a search of all layouts has found, at one size and
+at twice that size. Measure memory with tracemalloc, and work by counting Python's instructions. Only ratios are
+compared; nothing is timed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ pytestmark = pytest.mark.usefixtures("frozen_heap")
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FAST = [engine for engine in AVAILABLE if engine != "construct"]
 
-#: Peak memory in bytes per byte of the encoding; from docs/limits.md.
+#: The peak memory per byte of the encoding, in bytes, as in docs/limits.md.
 MEMORY_PER_BYTE = 64
-#: Instructions to refuse bytes, divided by those to read whole ones; docs/limits.md allows five times the time.
+#: The instructions needed to refuse cut bytes, relative to those to read whole ones; docs/limits.md allows five times
+#: the time.
 EXPLAINING = 3.2
-#: Instructions to refuse a message, divided by those to write one that lacks the wrong value.
+#: The instructions needed to refuse a message, relative to those to write one without the wrong value.
 REFUSING = 12.0
 
 
@@ -70,7 +71,7 @@ def arrays_of(structure: Layout) -> Iterator[FieldLayout]:
 
 
 def test_no_element_takes_less_than_a_byte() -> None:
-    """A count above the number of bytes left is refused, which is correct only if every element takes a byte."""
+    """A count above the number of bytes left is refused, which is right only if every element takes a byte or more."""
     for name in MODULES:
         cls = message_class(name)
         for version in cls.SCHEMA.known_versions.numbers():
@@ -107,7 +108,7 @@ LARGE: list[tuple[Callable[[int], Message], int]] = [
 
 def peak(run: Callable[[], object]) -> int:
     """Return the peak memory of a call."""
-    gc.collect()  # empties the free lists, whose memory would not be counted
+    gc.collect()  # empties the free lists, whose memory would otherwise not be counted
     tracemalloc.start()
     try:
         kept = run()
@@ -133,7 +134,7 @@ def test_memory_of_decoding(engine: str, make: Callable[[int], Message], version
     assert peaks[1] <= 2.5 * peaks[0]
 
 
-#: An element count followed by bytes that are not elements: for topics, then for their contents.
+#: An element count followed by bytes that are not elements, for topics and then for their contents.
 CLAIMS = [
     (MetadataRequest, 9, "{count:varint}"),
     (MetadataRequest, 8, "{count:int32}"),
@@ -167,12 +168,12 @@ def test_memory_of_what_is_only_claimed(
 
 
 def instructions(run: Callable[[], object]) -> int:
-    """Return how many Python instructions a call runs, after a first call has warmed up."""
+    """Return the number of Python instructions that a call runs, after a first call to warm up."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal count
-        frame.f_trace = trace  # without it, Python 3.13 does not trace the rest of a frame that has just begun
+        frame.f_trace = trace  # without this, Python 3.13 does not trace the rest of a new frame
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         if event == "opcode":
@@ -204,7 +205,7 @@ DAMAGED: list[tuple[Callable[[int], Message], int]] = [*LARGE, (brokers, 12), (b
 
 
 def work_of_decoding(engine: str, message: Message, version: int) -> tuple[int, int]:
-    """Return the number of instructions to read a message, and to refuse it without its last byte."""
+    """Return the numbers of instructions needed to read a message and to refuse it without its last byte."""
     messages = program(type(message), version, engine)
     data = messages.encode(message)
     instructions(lambda: messages.decode(data[:-1]))  # the first call fills the caches
@@ -214,7 +215,7 @@ def work_of_decoding(engine: str, message: Message, version: int) -> tuple[int, 
 @pytest.mark.parametrize(("make", "version"), DAMAGED)
 def test_work_of_explaining_damaged_bytes(make: Callable[[int], Message], version: int) -> None:
     reading, refusing = work_of_decoding("python", make(100), version)
-    # The part that does not grow with the message: finding and raising the error.
+    # The constant covers finding and raising the error, which does not grow with the message.
     assert refusing <= EXPLAINING * reading + 1000
     assert work_of_decoding("python", make(200), version)[1] <= 2.1 * refusing
 

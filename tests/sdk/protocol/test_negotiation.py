@@ -1,6 +1,6 @@
-"""A client finds the highest common version of each API, whatever the broker's age.
+"""A client finds the highest common version of each API, however old the broker is.
 
-Method: hand-made responses of brokers of several ages. tests/sdk/protocol/test_connection.py tests the frames.
+Method: read handmade responses from brokers of several ages. tests/sdk/protocol/test_connection.py tests the frames.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Frames between a client and a broker are read as those two read them; unreadable frames are reported and skipped.
+"""Frames are read as the client and the broker would read them; unreadable frames are reported and skipped.
 
-Method: a client and a server connection joined by hand, with an observer between them; every API and version; the
-special exchanges (ApiVersions, acks 0, SASL tokens, a capture that starts inside a connection); damaged frames.
+Method: join a client connection and a server connection by hand, with an observer between them. Send every API and
+version, the special exchanges (ApiVersions, acks 0, SASL tokens, a capture that starts inside a connection), and
+damaged frames.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def test_every_api_and_version(subtests: pytest.Subtests) -> None:
 
 
 def test_observe_reads_for_another() -> None:
-    """The request comes from the connection that sent it, or is read from its frame."""
+    """The request is taken from the connection that sent it, or is read from its frame."""
     client, server = ClientConnection(), ServerConnection(ALL)
     sent = client.request(HeartbeatRequest("g"), 4)
     request = server.receive(frame(sent.parts))
@@ -113,7 +114,7 @@ def test_an_unknown_version_of_api_versions() -> None:
 
 @pytest.mark.parametrize("version", APIS[ApiKey.API_VERSIONS].versions.numbers())
 def test_a_broker_that_does_not_know_the_version_of_api_versions(version: int) -> None:
-    """The response is in the first version, under the header that ApiVersions always has."""
+    """The response is in the first version, with the header that ApiVersions responses always have."""
     observed = ObservedConnection()
     sent = frame(ClientConnection().request(ApiVersionsRequest(), version).parts)
     assert isinstance(observed.receive_request(sent), Request)
@@ -138,7 +139,7 @@ def test_produce_without_response() -> None:
 
 
 def test_tokens_of_sasl() -> None:
-    """After a handshake in version 0, tokens have no header, until a frame is a request again."""
+    """After a handshake in version 0, tokens have no header until the next frame that is a request."""
     talk = Conversation()
     talk.exchange(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse(), 0)
     for token in (b"\0alice\0secret", b"", b"\xff" * 20):
@@ -249,7 +250,7 @@ def test_reprs_are_short() -> None:
 
 
 def test_a_frame_in_any_buffer() -> None:
-    """Frames are read as bytes even if a buffer's elements are wider than a byte or not contiguous."""
+    """Frames are read as bytes, even if a buffer's elements are wider than a byte or not contiguous."""
     conversation = Conversation()
     sent = conversation.request(HeartbeatRequest("g" * 9), 0)
     answer = conversation.response(sent, HeartbeatResponse(error_code=3)) + b"\0\0"

@@ -1,6 +1,6 @@
-"""Malformed UTF-8 is decoded as Java decodes it, and values off the fast path are accepted or refused by the rules.
+"""Malformed UTF-8 is decoded as Java decodes it, and values outside the fast path are accepted or refused by the rules.
 
-Method: byte sequences with the results of `new String(bytes, UTF_8)` on OpenJDK 17; tables of values.
+Method: compare byte sequences with the results of `new String(bytes, UTF_8)` on OpenJDK 17, and check tables of values.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_sequences(value: Any) -> None:
 
 
 class Pointless:
-    """A numpy scalar: it has the methods of a sequence, but cannot be iterated over."""
+    """An object like a numpy scalar, which has the methods of a sequence but cannot be iterated over."""
 
     def __len__(self) -> int:
         raise TypeError("len() of unsized object")
@@ -142,7 +142,7 @@ def test_strings_and_uuids() -> None:
 
 
 class Region:
-    """A part of a file: it has a length but is not in memory."""
+    """A part of a file, which has a length but is not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -201,7 +201,7 @@ def test_an_offset() -> None:
 
 
 def test_a_buffer_with_more_bytes_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test has enough memory for 2**31 bytes."""
+    """The limit is lowered, because no test has enough memory for 2**31 bytes."""
     monkeypatch.setattr(primitives, "MAX_LENGTH", 3)
     for kind in (bytes, bytearray):
         assert len(as_buffer(kind(3))) == 3

@@ -1,7 +1,7 @@
-"""Programs are found by message and version, made once, and do not need construct.
+"""Programs are found by message and version, are created once, and do not need construct.
 
-Method: look-ups and their errors; fresh interpreters that use the client and the broker and list the loaded modules.
-`test_codec.py` tests the programs themselves on every layout.
+Method: check lookups and their errors, and list the modules loaded in fresh interpreters that use the client and the
+broker. `test_codec.py` tests the programs themselves on every layout.
 """
 
 from __future__ import annotations

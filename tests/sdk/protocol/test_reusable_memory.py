@@ -1,6 +1,6 @@
-"""Memory is reused only when no view of it is left, and no more than the limit is kept.
+"""Memory is reused only if no view of it is left, and no more than the limit is kept.
 
-Method: views taken, sliced and dropped; many concurrent threads, each of which checks that no other writes into its
+Method: take, slice and drop views, and run many concurrent threads, each of which checks that no other writes to its
 memory.
 """
 
@@ -18,7 +18,7 @@ LARGE = 300_000
 
 
 def address(view: memoryview) -> int:
-    """Return a value that identifies a buffer while it lives."""
+    """Return a value that identifies a buffer as long as it exists."""
     return id(view.obj)
 
 

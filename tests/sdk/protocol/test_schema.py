@@ -1,7 +1,6 @@
-"""Messages behave as values: they compare by content, show the fields that were set, can be copied and pickled, and are
-not hashable.
+"""Messages compare by content, show the fields that were set, can be copied and pickled, and are not hashable.
 
-Method: generated messages and two small classes, with and without the extension.
+Method: use generated messages and two small classes, with and without the extension.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SCRAM messages are those of Apache Kafka, only the right client gets in, and a hostile peer does no harm.
+"""SCRAM messages equal Apache Kafka's, only the right client gets in, and a hostile peer does no harm.
 
-Method: Kafka's vectors through the conformance checks; each message cut, changed and replaced; random bytes from
+Method: run the conformance checks on Kafka's vectors; cut, change and replace each message; send random bytes from
 hypothesis.
 """
 
@@ -89,7 +89,7 @@ def test_acting_for_somebody_else() -> None:
 
 
 def test_replayed_proof() -> None:
-    """A recorded proof is valid only for the challenge that it was made for."""
+    """A recorded proof is valid only for its own challenge."""
     proof = client().receive_first(CHALLENGE)
     other = ScramServer(MECHANISM, "another")
     other.receive_first(FIRST)
@@ -214,7 +214,7 @@ def test_every_cut_is_refused() -> None:
 
 @given(noise=st.binary(max_size=60) | st.text("n,=rsvecpi4096AB").map(str.encode), place=st.integers(0, 60))
 def test_noise(noise: bytes, place: int) -> None:
-    """Any message leads to a result or an error of this package."""
+    """Any message leads to a result or to an error from this package."""
     for receive, message in (
         (ScramServer(MECHANISM, "server").receive_first, FIRST),
         (challenged().receive_final, b"c=biws,r=clientserver,p=AAAA"),

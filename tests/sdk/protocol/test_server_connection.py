@@ -1,6 +1,6 @@
 """A broker's connection reads every request, whatever earlier headers said, and refuses malformed ones.
 
-Method: requests from clients with different names, in different versions, and bytes that are not requests.
+Method: receive requests from clients with different names, in different versions, and bytes that are not requests.
 test_connection.py tests pipelined requests and responses.
 """
 
@@ -118,7 +118,7 @@ def test_responses_are_let_out_in_order() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3])
 def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) -> None:
-    """Older clusters need removed versions; version 0 of ControlledShutdown requests has its own header."""
+    """Older clusters need removed versions; version 0 of the ControlledShutdown request has its own header."""
     api = REMOVED_APIS[ApiKey.CONTROLLED_SHUTDOWN]
     client, server = ClientConnection("node"), ServerConnection({ApiKey(api.key): api.known_versions})
     sent = client.request(ControlledShutdownRequest(broker_id=3), version)
@@ -136,7 +136,7 @@ def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) 
         (b"\x00\x01\x00", "the request has 3 bytes"),
         (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
         (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here; 0-4 are"),
-        # There are codecs for these, but none of their versions is current.
+        # These messages have codecs, but none of their versions is current.
         (b"\x00\x00\x00\x02\x00\x00\x00\x00\xff\xff", "Produce version 2 is not served here; 3-13 are"),
         (b"\x00\x07\x00\x00\x00\x00\x00\x00", "API key 7 is not served"),
         (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
@@ -148,7 +148,7 @@ def test_a_broken_request(frame: bytes, text: str) -> None:
 
 
 def test_a_request_is_answered_by_the_connection_that_received_it() -> None:
-    """Another connection, or one that only reads, must not take the response."""
+    """Another connection, or one that only reads, must not accept the response."""
     server, other = ServerConnection(ALL), ServerConnection(ALL)
     request = server.receive(frame("c"))
     for foreign in (request, read_request(frame("c"))):

@@ -1,7 +1,7 @@
 """Tagged fields are written in the order of their tags, and only if they differ from their defaults.
 
-Method: hand-made messages with known and unknown tags, on every engine; empty arrays in the tagged fields of all
-messages; a structure that may be null, in a message made for it.
+Method: on every engine, write handmade messages with known and unknown tags, empty arrays in the tagged fields of all
+messages, and a structure that may be null, in a message made for this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not
 
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_unknown_tags_come_after_the_known_ones(engine: str) -> None:
-    """Version 1 knows the tags 0 to 5 and 8; no version knows a tag from 9 on."""
+    """Version 1 knows the tags 0 to 5 and 8; no version knows tag 9 or above."""
     change = PartitionChangeRecord(isr=(1,), directories=(bytes(16),), unknown_tags=((9, b"n"), (11, b"")))
     data = codec(PartitionChangeRecord, 1, engine).encode(change)
     expected = "04 00 05 02 00000001 08 11 02 00000000000000000000000000000000 09 01 6e 0b 00"
@@ -33,7 +33,7 @@ def test_unknown_tags_come_after_the_known_ones(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_an_empty_tagged_array_is_left_out(engine: str) -> None:
-    """An empty list is also left out: it is not the default but equals it."""
+    """An empty list is left out too, since it equals the default."""
     found = set()
     for name in MODULES:
         for version in message_class(name).SCHEMA.known_versions.numbers():
@@ -47,7 +47,7 @@ def test_an_empty_tagged_array_is_left_out(engine: str) -> None:
 
 
 class Holder(Message):
-    """A message with a tagged structure that is present by default and may be null; no schema has such a field yet."""
+    """A message with a tagged structure that is present by default and may be null. No schema has such a field yet."""
 
     __slots__ = ("header", "unknown_tags")
     FIELDS = (Field("header", ResponseHeader, V(0, 0), nullable=V(0, 0), tag=3, tagged=V(0, 0)),)

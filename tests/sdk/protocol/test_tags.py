@@ -1,6 +1,7 @@
 """A tag is known, unknown or invalid in a version exactly as in Apache Kafka, on every engine.
 
-Method: bytes that Apache Kafka 4.3.0's own classes refused or accepted; for each refusal, the path, offset and reason.
+Method: decode bytes that Apache Kafka 4.3.0's own classes refused or accepted; for each refusal, compare the path,
+offset and reason.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from tests.engines import AVAILABLE
 FETCH = "ffffffff00000000000000007fffffff0000000000ffffffff010101"
 PRODUCED = "020274020000000000000000000000000000ffffffffffffffffffffffffffffffff0100"
 
-#: Kafka refuses each with a text like "Tag 0 is not valid for version 0". The values are the tag and where its field
-#: begins.
+#: Kafka refuses each with a text like "Tag 0 is not valid for version 0". The values are the tag and the offset of its
+#: field.
 OF_OTHER_VERSIONS = [
     ("BrokerHeartbeatRequest", 0, "00008000ffffffffffffffff0000000000000000000001000100", "unknown_tags", 0, 23),
     ("BrokerHeartbeatRequest", 1, "00008000ffffffffffffffff0000000000000000000001010100", "unknown_tags", 1, 23),
@@ -53,7 +54,7 @@ def test_a_tag_of_no_version(engine: str) -> None:
 @pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize(("name", "version", "tag"), [("FetchRequest", 14, 1), ("FetchResponse", 12, 0)])
 def test_a_tag_of_other_versions_is_not_written(engine: str, name: str, version: int, tag: int) -> None:
-    """Kafka's classes write such a field, and then cannot read the bytes that they wrote."""
+    """Kafka's classes write such a field, but then cannot read the bytes that they have written."""
     cls: Any = message_class(name)
     with pytest.raises(EncodeError, match=f"^unknown_tags: tag {tag} is not valid in this version"):
         program(name, version, engine).encode(cls(unknown_tags=((tag, b""),)))

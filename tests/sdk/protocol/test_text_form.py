@@ -1,6 +1,7 @@
-"""The text of a message is one short line, whatever the message holds, and shows neither bytes nor secrets.
+"""A message's text is one short line, whatever the message holds, and shows neither bytes nor secrets.
 
-Method: values of every kind, at and beyond each limit; messages of megabytes; the configurations of each API.
+Method: print values of every kind, at and beyond each limit, messages of several megabytes, and the configurations in
+each API.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def test_fields_that_may_be_secret_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_no_text_of_kafkas_messages_is_hidden_but_values() -> None:
-    """If a later release's field is named like a secret, this test fails: decide whether it is one."""
+    """If a later release has a field that is named like a secret, this test fails; decide whether it is one."""
 
     def hidden(kind: type[Message]) -> set[str]:
         found = {field.name for field in kind.FIELDS if to_text(kind(**{field.name: "text"})).count("<hidden>")}
@@ -170,9 +171,9 @@ def test_whatever_a_field_holds() -> None:
 
 
 class Incomparable:
-    """A value whose comparison does not return a bool, like a numpy array."""
+    """A value whose comparison does not return a bool, as with a numpy array."""
 
     def __eq__(self, other: object) -> NoReturn:
         raise ValueError
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, as those arrays are
+    __hash__ = None  # type: ignore[assignment]  # mutable, like those arrays

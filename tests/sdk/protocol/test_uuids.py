@@ -1,6 +1,6 @@
 """UUIDs are shown, parsed, ordered and reserved as in Apache Kafka.
 
-Method: Kafka's vectors through the conformance checks; unusual texts with the results that Kafka gives; hypothesis.
+Method: run the conformance checks on Kafka's vectors, compare unusual texts with Kafka's results, and use hypothesis.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_order_is_total(left: bytes, right: bytes) -> None:
 
 @pytest.mark.parametrize("half", [0, 8])
 def test_order_is_that_of_two_signed_numbers(half: int) -> None:
-    """Kafka compares the halves as signed numbers: only the first byte of each half has a sign bit."""
+    """Kafka compares the halves as signed numbers, so only the first byte of each half has a sign bit."""
     ascending = [bytes(half) + number + bytes(8 - half) for number in (
         b"\x80" + bytes(7), b"\xff" * 8, bytes(8), bytes(7) + b"\x01", bytes(6) + b"\x01\x00", b"\x7f" + b"\xff" * 7
     )]  # fmt: skip

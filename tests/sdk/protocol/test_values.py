@@ -1,6 +1,6 @@
-"""Field values compare by content, and errors show any value in a few characters.
+"""Field values are compared by content, and errors show any value in a few characters.
 
-Method: pairs of sequences and buffers; numbers, texts and reprs at and beyond each limit.
+Method: compare pairs of sequences and buffers; show numbers, texts and reprs at and beyond each limit.
 """
 
 from __future__ import annotations

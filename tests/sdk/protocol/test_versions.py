@@ -1,6 +1,6 @@
-"""Membership, common versions and emptiness of a version range are correct at its edges.
+"""A version range's membership, common versions and emptiness are correct at its edges.
 
-Method: tables of small ranges, with both sides of every edge.
+Method: check tables of small ranges, with both sides of every edge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small batches that become large when they are decompressed or decoded."""
+"""Small batches that become large when decompressed or decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAST_RECORD = b"\x0c\0\0\0\x01\x01\0"
 
 
 def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
-    """Return a batch with a given record count that decompresses to a payload."""
+    """Return a batch that has the given record count, and decompresses to the given payload."""
     builder = BatchBuilder()
     builder.append(0, None, b"")
     packed = compress(compression, payload, None)
@@ -28,17 +28,17 @@ def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
 
 
 def headers_of_a_record(count: int, name: bytes = b"") -> bytes:
-    """Return a record with a given number of headers without values."""
+    """Return a record with the given number of headers, all without values."""
     body = b"\0\0\0\0\0" + varint(count) + (varint(len(name)) + name + b"\x01") * count
     return varint(len(body)) + body
 
 
 def value_of_a_record(size: int) -> bytes:
-    """Return a record whose value has a given number of zeros."""
+    """Return a record whose value consists of the given number of zeros."""
     body = b"\0\0\0\x01" + varint(size) + bytes(size) + b"\0"
     return varint(len(body)) + body
 
 
 def small_records(count: int) -> bytes:
-    """Return records that hold only nulls and all have the same offset."""
+    """Return records that contain only nulls and all have the same offset."""
     return _LEAST_RECORD * count

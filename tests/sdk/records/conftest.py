@@ -1,4 +1,4 @@
-"""Fixtures that the tests of records share: the available engines, records, and batches of records."""
+"""Fixtures shared by the tests of records: the available engines, records, and batches of records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 from kafkawire.sdk.records.engines import selection as engines
 
-#: (timestamp, key, value, headers) of records of every shape.
+#: (timestamp, key, value, headers) for records of every shape.
 ROWS = [
     (1000, None, b"value", ()),
     (1005, b"key", None, ()),
@@ -31,7 +31,7 @@ rows = st.tuples(
 
 @pytest.fixture(params=AVAILABLE)
 def engine(request: pytest.FixtureRequest) -> str:
-    """Yield every engine that is available here."""
+    """Provide every engine that is available on this machine."""
     return str(request.param)
 
 

@@ -1,6 +1,6 @@
-"""Batches are stamped in place and rewritten with fewer records, and nothing else about them changes.
+"""Batches are stamped in place and rewritten with fewer records, without any other change.
 
-Method: batches of every engine, changed and read again; content that cannot be written is refused.
+Method: change batches from every engine, and read them again; try to write content that must be refused.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_rewrite_keeps_what_others_rely_on(engine: str) -> None:
 
 
 def test_rewrite_drops_a_delete_horizon_below_0() -> None:
-    """As in the output of `MemoryRecords.filterTo`, only a base timestamp of at least 0 means a horizon."""
+    """As in the output of `MemoryRecords.filterTo`, a base timestamp is a horizon only if it is at least 0."""
     batch = RecordBatch(
         bytes.fromhex(
             "000000000000000000000040ffffffff0229cd23f100480000000cffffffffffffffff00000000000007d0ffffffffffffffffffff0000"
@@ -189,7 +189,7 @@ def test_set_max_timestamp() -> None:
 def test_recompress(engine: str, before: Compression, after: Compression) -> None:
     options = {"producer_id": 3, "producer_epoch": 0, "base_sequence": 7, "partition_leader_epoch": 4}
     (batch,) = walk(batch_of(compression=before, base_offset=9, **options), engine=engine)
-    (again,) = walk(recompress(batch, after))  # type: ignore[arg-type]  # not of an older format
+    (again,) = walk(recompress(batch, after))  # type: ignore[arg-type]  # not in an older format
     assert again.compression == after
     assert again.records() == batch.records()
     assert (again.base_offset, again.producer_id, again.base_sequence, again.max_timestamp) == (9, 3, 7, 1005)

@@ -1,7 +1,7 @@
-"""Contiguous buffers of every kind are accepted as bytes, and nothing else is.
+"""Contiguous buffers of every kind are accepted as bytes; nothing else is accepted.
 
-Method: buffers with other elements and dimensions, against their bytes; objects that are not buffers, and buffers with
-gaps.
+Method: compare buffers with other elements and dimensions with their bytes; pass objects that are not buffers, and
+buffers with gaps.
 """
 
 from __future__ import annotations

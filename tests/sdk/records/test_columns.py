@@ -1,7 +1,7 @@
-"""Columns hold the values of the records, in Arrow's layout, and point into the input.
+"""Columns hold the records' values, in Arrow's layout, and point into the input.
 
-Method: batches of every magic and engine, alone and joined; Arrow validates its arrays in full; nulls, empty values,
-values around the size at which views are no longer inline.
+Method: convert batches of every magic with every engine, alone and joined, and let Arrow validate its arrays in full;
+include nulls, empty values, and values around the size above which views are no longer inline.
 """
 
 from __future__ import annotations

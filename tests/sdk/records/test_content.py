@@ -1,6 +1,6 @@
 """Text becomes UTF-8, bytes stay bytes, and anything else is refused with an error that shows it.
 
-Method: tables of content and headers, accepted and refused.
+Method: check tables of content and headers, accepted and refused.
 """
 
 from __future__ import annotations

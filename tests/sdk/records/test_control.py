@@ -1,7 +1,7 @@
-"""Control records name their type and return their bodies; types of later releases are skipped.
+"""Control records name their types and return their bodies; types from later releases are skipped.
 
-Method: a record of each type through `encode` and back; bytes that Apache Kafka's classes read or refuse; keys and
-values that are not of this format.
+Method: encode a record of each type and decode it again; decode bytes that Apache Kafka's classes read or refuse, and
+keys and values that do not have this format.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_a_marker_of_a_later_version_in_a_batch() -> None:
 def test_records_of_kraft_have_their_first_layout_whatever_version_they_state(
     kind: ControlRecordType, value: str, body: Callable[..., Message], version: int
 ) -> None:
-    """`ControlRecordUtils` reads the bodies the same way; the version remains as a field."""
+    """`ControlRecordUtils` reads the bodies in the same way; the version remains as a field."""
     written = kind.to_bytes(4, "big"), bytes.fromhex(value.format(version))
     found = control_record(Record(0, 0, *written))
     assert found == ControlRecord(ControlKey(0, kind), 0, body(version=version))
@@ -94,7 +94,7 @@ def test_records_of_kraft_have_their_first_layout_whatever_version_they_state(
 
 
 def test_the_second_layout_of_a_leader_change_is_refused() -> None:
-    """Kafka 4.3 defines this layout, but neither writes nor reads it: its reader finds a null array there."""
+    """Kafka 4.3 defines this layout, but neither writes nor reads it; its reader finds a null array in its place."""
     body = LeaderChangeMessage(
         version=1,
         leader_id=1,

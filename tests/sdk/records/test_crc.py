@@ -1,7 +1,7 @@
-"""All ways of computing a checksum give the standard's value.
+"""All ways of computing a checksum give the value that the standard defines.
 
-Method: known values; every size around the steps of the fast ways, whole and in two pieces, against the `crc32c`
-    package.
+Method: compute known values; compare every size around the steps of the fast ways, whole and in two pieces, with the
+`crc32c` package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every engine is found by its name, and a missing engine is refused by name.
 
-Method: each available engine, and one that does not exist.
+Method: ask for each available engine, and for one that does not exist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The extent of a fetch is found from headers alone, with the same result on every engine, whatever the bytes are.
+"""A fetch's extent is found from headers alone, with the same result on every engine, whatever the bytes are.
 
-Method: batches of every kind in a row, cut at every byte; each byte of two small ones changed, where the engines must
-agree and may not raise.
+Method: cut consecutive batches of every kind at every byte; change each byte of two small batches, for which the
+engines must agree and must not raise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST, SECOND, MARKER = batch(10, 3), batch(13, 2, epoch=8), batch(15, is_contro
 
 
 def plain(found: Extent) -> tuple[object, ...]:
-    """Return the parts of an extent that can be compared."""
+    """Return those parts of an extent that can be compared."""
     damage = found.damage and (type(found.damage), found.damage.offset, str(found.damage))
     return (*found[:5], damage)
 

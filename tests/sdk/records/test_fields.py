@@ -1,6 +1,6 @@
-"""Fields are packed and codecs are recognized as the formats say.
+"""Fields are packed and codecs are recognized as the formats define them.
 
-Method: numbers, lengths of byte strings, and the codecs of each format with attributes.
+Method: check numbers, lengths of byte strings, and the codecs of each format that has attributes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The columns of an index are arrays on every engine; `engines/test_python_index_columns.py` compares the engines.
+"""An index's columns are arrays on every engine; `engines/test_python_index_columns.py` compares the engines.
 
-Method: one file of each key size, and a damaged one.
+Method: read one file with each key size, and a damaged one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records of internal topics become the messages that Kafka wrote; unknown and damaged records are reported.
+"""Records in internal topics are decoded to the messages that Kafka wrote; unknown and damaged records are reported.
 
-Method: every golden vector of a coordinator, metadata or remote log record, with the prefix that Kafka puts before it;
-then types and versions of a later release, and truncated keys and values.
+Method: decode every golden vector of a coordinator, metadata or remote log record, with the prefix that Kafka puts
+before it, then types and versions from a later release, and truncated keys and values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOPICS = {
     "kafka-storage": "__remote_log_metadata",
 }
 
-#: A committed offset: group g, topic t, partition 1; offset 5 without metadata at time 7.
+#: A committed offset: group g, topic t, partition 1; offset 5, without metadata, at time 7.
 KEY = bytes.fromhex("0001 000167 000174 00000001")
 VALUE = bytes.fromhex("0003 0000000000000005 ffffffff 0000 0000000000000007")
 
@@ -72,7 +72,7 @@ def test_every_record_that_kafka_writes() -> None:
 
 
 def some_key(topic: str, value_name: str) -> bytes:
-    """Return a key whose record has values with this type name."""
+    """Return a key whose records have values with this type name."""
     (kind,) = (kind for kind, names in KEYED_RECORDS[topic].items() if names[1] == value_name)
     return kind.to_bytes(2, "big") + bytes(40)
 
@@ -227,7 +227,7 @@ def test_other_topics_are_refused() -> None:
 
 
 def test_topics_of_ones_own() -> None:
-    """The messages of record types may be classes from any package."""
+    """The messages for record types may be classes from any package."""
     types = RecordTypes({"orders": {1: (OffsetCommitKey, OffsetCommitValue)}}, {"lamps": {2: "TopicRecord"}})
     assert types.topics == {"orders", "lamps"}
     assert types.decode("orders", KEY, VALUE)[1:] == decode_record(OFFSETS, KEY, VALUE)[1:]

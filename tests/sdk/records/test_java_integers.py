@@ -1,6 +1,6 @@
-"""Sums wrap as Java's do.
+"""Sums wrap around as Java's do.
 
-Method: numbers at the limits of 32 and 64 bits.
+Method: add numbers at the limits of 32 and 64 bits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The current engine's function is exported; `engines/test_python_last_batches.py` tests both engines.
 
-Method: the exported function is compared with the engine's.
+Method: compare the exported function with the engine's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The default limits of every function are those of `limits`.
+"""Every function's default limits are those in `limits`.
 
-Method: the defaults of the signatures; the behaviour at a limit is tested where the limit is applied.
+Method: compare the defaults in the signatures; the tests of the code that applies a limit cover the behaviour at the
+limit.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from kafkawire.sdk.records import decompress, limits, walk
 from kafkawire.sdk.records.engines.python_batch import RecordBatch
 from kafkawire.sdk.records.engines.python_builder import BatchBuilder
 
-#: Default of Kafka's `socket.request.max.bytes`.
+#: The default of Kafka's `socket.request.max.bytes`.
 SOCKET_REQUEST_MAX_BYTES = 104857600
 
 

@@ -1,7 +1,7 @@
 """Records become lines of text like those of Kafka's DumpLogSegments, or JSON; every engine writes the same bytes.
 
-Method: hand-written lines; then batches of every shape, hostile text and large values through each engine; the outputs
-are compared, and JSON is read back.
+Method: compare with handwritten lines; then write batches of every shape, hostile text and large values with each
+engine, compare the outputs, and read JSON back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def lines_class(engine: str) -> type[RecordLines]:
 
 
 def written(engine: str, *batches: bytes, decode: Any = None, **options: Any) -> bytes:
-    """Return the lines of batches from one engine."""
+    """Return the lines that one engine writes for some batches."""
     out: list[bytes] = []
     lines = lines_class(engine)(out.append, **options)
     for data in batches:
@@ -80,7 +80,7 @@ def test_json(engine: str) -> None:
     assert not {"key", "value", "keyBase64"} & set(shown)
 
 
-#: Bytes that are text, and bytes that are not; at the borders of Unicode's table 3-7.
+#: Bytes that are text and bytes that are not, at the borders of Unicode's table 3-7.
 PIECES = [
     *(bytes([number]) for number in range(256)),
     *(chr(code).encode() for code in (0x80, 0x9F, 0xA0, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)),
@@ -204,7 +204,7 @@ def test_old_records(engine: str) -> None:
 
 COUNT_AT = 57
 HEADER_BYTES = 61
-#: The length of a batch that consists of a header only.
+#: The length of a batch that consists only of a header.
 LEFT = struct.pack(">i", HEADER_BYTES - 12)
 
 
@@ -294,7 +294,7 @@ def test_what_write_raises_is_passed_on(engine: str) -> None:
 @pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_is_not_shown_as_it_is(engine: str, as_json: bool) -> None:
-    """Of all characters of two or three bytes, those that end lines, have no width or change direction are escaped."""
+    """Among the two- and three-byte characters, those that end lines, have no width or change direction are escaped."""
     unshown = {
         *range(0x80, 0xA0),
         0x61C,

@@ -1,6 +1,6 @@
-"""Messages of magic 0 and 1 survive a round trip, wrapped or not, following each magic's rules for wrappers.
+"""Messages of magic 0 and 1 survive a round trip, wrapped or not; wrappers follow the rules of their magic.
 
-Method: round trips; hand-made wrappers that builders never write; every cut and flipped bit.
+Method: do round trips, read handmade wrappers that builders never write, and try every cut and flipped bit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_the_partition_of_records_is_checked() -> None:
     batch = next(walk(message_set(1)))
     assert isinstance(batch, MessageBatch)
     with pytest.raises(TypeError, match="partition"):
-        batch.records("t", "0")  # type: ignore[arg-type]  # it is refused
+        batch.records("t", "0")  # type: ignore[arg-type]  # must be refused
     with pytest.raises(OverflowError, match="partition"):
         batch.records("t", 2**31)
     assert [(record.topic, record.partition) for record in batch.records("t", 3)] == [("t", 3)]
@@ -95,7 +95,7 @@ def test_timestamp_types() -> None:
 
 
 def offsets_of(outer_offset: int, magic: int, *inner_offsets: int) -> tuple[list[int], int, int, int]:
-    """Return the offsets of a wrapper's records, and the wrapper's own: base offset, last offset, count."""
+    """Return the offsets of a wrapper's records, and the wrapper's own base offset, last offset and count."""
     inner = b"".join(message(offset, magic, 0, b"v") for offset in inner_offsets)
     (batch,) = walk(message(outer_offset, magic, 1, compress(Compression.GZIP, inner)))
     return [record.offset for record in batch.records()], batch.base_offset, batch.last_offset, batch.records_count
@@ -113,7 +113,7 @@ def test_offsets_inside_a_wrapper_of_magic_1_are_relative() -> None:
 def test_offsets_inside_a_wrapper_of_magic_0_are_absolute() -> None:
     assert offsets_of(57, 0, 50, 54, 57) == ([50, 54, 57], 50, 57, 3)
     assert offsets_of(0, 0, 0) == ([0], 0, 0, 1)
-    assert offsets_of(99, 0, 3, 4) == ([3, 4], 3, 99, 2)  # the wrapper's own offset changes nothing
+    assert offsets_of(99, 0, 3, 4) == ([3, 4], 3, 99, 2)  # the wrapper's own offset makes no difference
 
 
 def test_a_wrapper_with_offset_0() -> None:
@@ -140,7 +140,7 @@ def test_a_wrapper_is_decompressed_once_for_what_it_says(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("cut", [1, 20, 26])
 def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> None:
-    """Kafka does the same: the wrapper's checksum covers the message, so it was written that way."""
+    """Kafka does the same: the wrapper's checksum covers the message, so the message was written that way."""
     inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")[:-cut]
     assert read(message(5, 1, 1, compress(Compression.GZIP, inner))) == [(5, 7, None, b"a")]
 
@@ -148,7 +148,7 @@ def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> N
 @pytest.mark.parametrize("left", range(12, 18))
 @pytest.mark.parametrize("size", [-1, 0, 13, 14])
 def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: int, size: int) -> None:
-    """Kafka's `DataLogInputStream` also reads 12 bytes and checks the size before it requires more."""
+    """Kafka's `DataLogInputStream` does the same: it reads 12 bytes and checks the size before it requires more."""
     rest = (bytes(8) + size.to_bytes(4, "big", signed=True) + bytes(5))[:left]
     data = message(5, 0, 1, compress(Compression.GZIP, message(5, 0, 0, b"v") + rest))
     if size < 14:
@@ -239,7 +239,7 @@ def test_errors_say_where_the_message_is() -> None:
 
 
 def test_errors_say_where_in_the_message_it_is() -> None:
-    """Errors in a wrapper's content, which is not in the caller's buffer, give the wrapper's position."""
+    """Errors in a wrapper's content, which is not in the caller's buffer, state the wrapper's position."""
     first = message(0, 1, 0, b"v")
     cut = bytearray(message(1, 1, 0, b"value"))
     cut[-9:-5] = (6).to_bytes(4, "big")  # the size of the value
@@ -280,7 +280,7 @@ def test_next_offset_overflows_as_in_java() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_checked_records(magic: int, compression: Compression) -> None:
-    """The checked records equal those of `records`, each with the checksum of its own message."""
+    """The checked records equal those from `records`, each with its own message's checksum."""
     for batch in walk(message_set(magic, compression)):
         assert isinstance(batch, MessageBatch)
         checked = list(batch.checked_records())
@@ -305,7 +305,7 @@ def test_checked_records_of_a_broken_wrapper() -> None:
 
 
 def test_a_wrapper_of_many_messages_takes_little_memory() -> None:
-    """Records are yielded one by one and also counted one by one."""
+    """Records are yielded one at a time, and are also counted one at a time."""
     builder = MessageSetBuilder(1, Compression.GZIP, base_offset=7)
     for _ in range(10_000):
         builder.append(0, None, b"")

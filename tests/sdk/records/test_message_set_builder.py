@@ -1,6 +1,6 @@
-"""The builder of message sets refuses content that the formats cannot hold as soon as it is added.
+"""The builder for message sets refuses content that the formats cannot hold as soon as it is added.
 
-Method: tables of wrong options and messages; the tests of `message_set.py` read built sets back.
+Method: check tables of wrong options and messages; the tests of `message_set.py` read built sets back.
 """
 
 from __future__ import annotations

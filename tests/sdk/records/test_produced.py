@@ -1,7 +1,7 @@
 """Kafka and every engine accept and refuse the same produced batches, with the same texts.
 
-Method: the table of Kafka's answers, and good batches with changed header fields or bytes and a recomputed checksum, on
-both engines.
+Method: check the table of Kafka's answers, and good batches with changed header fields or bytes and a recomputed
+checksum, on both engines.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ limits = st.builds(
 
 
 def answer(records: Any, topic: ProduceLimits, engine: str, now_ms: int = NOW_MS) -> Any:
-    """Return the batch, or the text of the error."""
+    """Return the checked batch, or the text of the error."""
     try:
         return check_batch(records, topic, now_ms, engine=engine)
     except InvalidBatch as error:
@@ -86,7 +86,7 @@ def limits_of(config: dict[str, str]) -> ProduceLimits:
 
 @both
 def test_answers_of_kafka(subtests: pytest.Subtests, engine: str) -> None:
-    """Other code checks whether there is a transaction, and how large a segment is."""
+    """Whether there is a transaction, and how large a segment is, is checked by other code."""
     for case in cases(NOW_MS):
         with subtests.test(case=case.name):
             left_to_others = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.RECORD_LIST_TOO_LARGE)

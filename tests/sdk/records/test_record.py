@@ -1,6 +1,6 @@
-"""The record class is the engine's; binary columns return the values that Arrow's layout describes, and no others.
+"""The record class is the engine's; binary columns return exactly the values that Arrow's layout describes.
 
-Method: columns with nulls, without values, with offsets outside the data.
+Method: read columns with nulls, without values, and with offsets outside the data.
 """
 
 from __future__ import annotations

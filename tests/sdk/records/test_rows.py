@@ -1,7 +1,7 @@
 """Rows equal the records, however they are split into pieces, and a broken batch yields no rows.
 
-Method: the rows of every engine against `batch.records()`, for batches of every magic and compression, with limits from
-one row up; Arrow validates its arrays in full; batches that are broken after whole records.
+Method: compare every engine's rows with `batch.records()`, for batches of every magic and compression, with limits from
+one row up; let Arrow validate its arrays in full; read batches that are broken after whole records.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def message_set(compression: Compression) -> bytes:
 
 
 def pieces(builder: RowsBuilder, batches: Iterable[Batch], wanted: Any = None) -> list[dict[str, list[Any]]]:
-    """Return the rows of some batches, in the pieces that the builder returns."""
+    """Return the rows from some batches, in the pieces that the builder returns."""
     found = []
     for batch in batches:
         builder.begin(batch, wanted)
@@ -174,7 +174,7 @@ def test_names_of_headers_with_all_characters(builder_class: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "\u00e9"])
 def test_headers_that_do_not_fit_into_memory(builder_class: Any, name: str) -> None:
-    """Each header takes more memory than its bytes in the batch, and most of all if its name has to be compared."""
+    """Each header takes more memory than its bytes in the batch, and takes most if its name has to be compared."""
     count = 1000
     price = HEADER_BYTES if name == "" else HEADER_OBJECT_BYTES
     data = batch_of([(1, None, b"v", [(name, None)] * count), (1, None, b"v", [(name, None)])])
@@ -212,7 +212,7 @@ def test_no_row_of_a_broken_batch(builder_class: Any, where: int) -> None:
     with pytest.raises(DecodeError) as of_rows:
         builder.begin(broken)
     assert str(of_rows.value) == str(of_records.value)
-    assert builder.fill()  # it has no work left
+    assert builder.fill()  # the builder has no work left
     assert builder.count == 0
     assert joined(pieces(builder, walk(batch_of())))["offset"] == list(range(len(ROWS)))
 
@@ -257,7 +257,7 @@ def test_memory_is_used_again_only_when_nobody_looks(builder_class: Any) -> None
 
 
 def full_builders(builder: RowsBuilder, data: bytes) -> Iterator[RowsBuilder]:
-    """Add all batches, plain ones together, and yield the builder whenever rows have to be taken."""
+    """Add all batches, joining plain ones, and yield the builder whenever rows have to be taken."""
     position = 0
     while position < len(data):
         position += builder.add_plain(data[position:], PlainBatches(position, len(data) - position))[0]
@@ -318,7 +318,7 @@ NOT_PLAIN = {
 
 
 def native_builder(*columns: Any, **limits: Any) -> Any:
-    """Return a builder of the extension."""
+    """Return the extension's builder."""
     assert selection.built is not None
     return selection.built.RowsBuilder(*columns, **limits)
 
@@ -360,7 +360,7 @@ def test_which_batches_are_added_at_once() -> None:
 
 
 def restart(builder: RowsBuilder, what: str) -> None:
-    """Leave a builder without rows, in the state that the named batch causes."""
+    """Leave a builder without rows, in the state that the named kind of batch causes."""
     if what in BROKEN:
         with pytest.raises(DecodeError):
             builder.begin(next(walk(BROKEN[what])), (1, 2), 77)
@@ -391,7 +391,7 @@ BROKEN = {"broken": broken_batch()}
 @example(before=["range"], records=[(1, None, None, ())] * 3, names={"key"}, is_plain=True)  # measured for the null
 @example(before=["names that are not ASCII"], records=ROWS[:3], names={"headers"}, is_plain=True)
 def test_a_builder_is_as_new_whatever_it_did_before(before: Any, records: Any, names: Any, is_plain: bool) -> None:
-    """The next batch sees no ranges, positions or records from a batch begun earlier."""
+    """No ranges, positions or records from a batch begun earlier affect the next batch."""
     data = batch_of(records, base_offset=100) * 2
 
     def taken(builder: RowsBuilder) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
-"""Sound batches are found wherever they begin, in time that does not depend on the sizes that other bytes claim.
+"""Sound batches are found wherever they begin, in a time that does not depend on the sizes that other bytes claim.
 
-Method: batches of every magic among other bytes, with windows smaller than a batch; headers that lie, and a count of
-the bytes that were read.
+Method: search for batches of every magic among other bytes, with windows smaller than a batch, and among headers that
+lie; count the bytes that are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH = batch_of([(0, b"key", b"value", ())])
 
 
 class CountedBytes(Memory):
-    """Bytes that count how many of them are read."""
+    """Bytes that count the number of bytes read."""
 
     looked_at = 0
 
@@ -80,7 +80,7 @@ def test_why_there_is_no_batch(data: bytes, reason: str) -> None:
 
 
 def header(size: int) -> bytes:
-    """Return the header of a batch of a given size whose checksum will be wrong."""
+    """Return the header of a batch with the given size and a wrong checksum."""
     return bytes(8) + struct.pack(">i", size - 12) + bytes(4) + b"\2" + bytes(44)
 
 
@@ -106,7 +106,7 @@ def test_one_length_that_lies_does_not_end_a_search(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_found_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a long file with any number of damaged regions, the sound batch after each one is found."""
+    """In a long file with any number of damaged regions, the sound batch after each region is found."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 2 * len(BATCH))
     data = (b"?" + BATCH) * 100
     search = SoundBatches(Memory(data))

@@ -1,7 +1,7 @@
-"""No stored bytes are left out silently, and sound batches after damage are found.
+"""No stored bytes are omitted silently, and sound batches after damage are found.
 
-Method: batches of every magic and compression; every bit of some batches changed, cuts at every byte, garbage, batches
-larger than a window, files that shrink; the same bytes in memory and through a window.
+Method: read batches of every magic and compression, change every bit of some, cut at every byte, and read garbage,
+batches larger than a window, and files that shrink; read the same bytes in memory and through a window.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def source(request: pytest.FixtureRequest) -> Any:
 
 
 def read(source: StoredBytes, *arguments: Any, **options: Any) -> tuple[list[int], list[Damage]]:
-    """Return the positions of the batches, whose records must all be readable, and the damage."""
+    """Return the batches' positions, after checking that all their records are readable, and the damage."""
     positions, damages = [], []
     for found in read_stored(source, *arguments, **options):
         if isinstance(found, Stored):
@@ -80,7 +80,7 @@ def test_a_batch_belongs_to_the_part_in_which_it_begins(source: Any, end: int) -
 
 @pytest.mark.parametrize("number", sampled([5, 0, len(PARTS) - 1], 3))
 def test_every_bit_of_a_batch(number: int) -> None:
-    """The damaged batch is reported, or read if its checksum misses the damage; others are lost only by chance."""
+    """The damaged batch is reported, or is read if its checksum misses the damage; others are lost only by chance."""
     lost = 0
     for position in range(STARTS[number], STARTS[number] + len(PARTS[number])):
         for bit in range(8):
@@ -125,7 +125,7 @@ def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:
 @pytest.mark.parametrize("last", [b"value", b"value" + bytes(2000)])
 @pytest.mark.parametrize("zeros", [1, 100, 70_000])
 def test_zeros_do_not_hide_a_damaged_length(source: Any, zeros: int, last: bytes) -> None:
-    """The batch before the zeros looks as if only its beginning was written."""
+    """The batch before the zeros looks as if only its beginning had been written."""
     whole = batch_of([(1000, b"key", last, ())], base_offset=900)
     for position, bit in ((8, 0x20), (9, 1), (10, 0x10)):
         damaged = bytearray(whole)
@@ -138,7 +138,7 @@ def test_zeros_do_not_hide_a_damaged_length(source: Any, zeros: int, last: bytes
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("magic", sampled([1, 0], 2))
 def test_every_byte_of_an_old_message(magic: int, compression: Compression) -> None:
-    """The damaged batch is reported or read even in a growing file; others are read unless a length misleads twice."""
+    """The damaged batch is reported or read even in a growing file; others are read unless two lengths mislead."""
     messages = []
     for offset in range(0, 200, 10):
         builder = MessageSetBuilder(magic, compression, base_offset=offset)
@@ -204,7 +204,7 @@ def test_what_was_decompressed_is_limited() -> None:
 
 
 def test_a_search_does_not_go_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that everywhere look like the header of a long batch are skipped as a whole once the limit is reached."""
+    """Bytes that look like the header of a long batch everywhere are skipped as a whole once the limit is reached."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 100_000)
     header = bytearray(batch(0)[:61])
     header[8:12] = (50_000).to_bytes(4, "big")
@@ -232,7 +232,7 @@ def test_a_file_that_gets_shorter(left: int, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("end", [1, STARTS[5], STARTS[5] + 1, len(DATA)])
 def test_batches_that_somebody_else_takes(source: Any, end: int) -> None:
-    """Each batch is offered in turn where it begins; batches that the callback takes are not yielded."""
+    """Each batch is offered to the callback when it is reached; batches that the callback takes are not yielded."""
     offered = []
 
     def take(content: memoryview, position: int) -> int:

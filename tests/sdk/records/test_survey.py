@@ -1,6 +1,6 @@
 """The current engine's class is exported; `engines/test_python_survey.py` tests both engines.
 
-Method: the exported class is compared with the engine's.
+Method: compare the exported class with the engine's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Type checkers know the types of keys and values: from serializers and deserializers, or from annotations.
+"""Type checkers know the types of keys and values, from serializers and deserializers or from annotations.
 
-Method: mypy and pyright read one program; `assert_type` states what they must infer, and a comment marks each line that
-they must refuse.
+Method: check one program with mypy and pyright; `assert_type` states what they must infer, and a comment marks each
+line that they must refuse.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Consecutive batches are found, every engine reads them alike, and bytes that are not a whole batch are reported.
+"""Consecutive batches are found, all engines read them alike, and bytes that are not a whole batch are reported.
 
-Method: batches of every shape on every engine; each cut and each flipped bit of small ones, where any outcome but
-records or a DecodeError is a failure, and the engines must agree; hypothesis for round trips.
+Method: walk batches of every shape on every engine; try each cut and each flipped bit of small batches, for which the
+engines must agree on records or a DecodeError; use hypothesis for round trips.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.thorough import sampled
 
 
 def outcome(data: bytes, engine: str, check_crc: bool = True) -> Any:
-    """Return every record with its batch's header, and the position of the error, if any."""
+    """Return every record with its batch's header, and the position of the error if there is one."""
     found: list[Any] = []
     try:
         for batch in walk(data, check_crc, engine=engine):
@@ -85,7 +85,7 @@ def test_round_trip(engine: str, compression: Compression) -> None:
 def test_only_minus_one_stands_for_no_sequence_in_a_batch(
     engine: str, base_sequence: int, of_record: int, last: int
 ) -> None:
-    """In Kafka, `DefaultRecordBatch.lastSequence` counts on from any other number, `DefaultRecord` only from 0."""
+    """In Kafka, `DefaultRecordBatch.lastSequence` counts on from any other number, but `DefaultRecord` only from 0."""
     data = batch_of()
     data = resealed(data[:53] + base_sequence.to_bytes(4, "big", signed=True) + data[57:])
     (batch,) = walk(data, engine=engine)
@@ -135,7 +135,7 @@ def test_any_buffer(engine: str, wrap: Any) -> None:
 
 
 def walked(data: bytes, engine: str) -> tuple[list[Any], PartialBatch | None]:
-    """Return the batches that are whole, and the error at the end."""
+    """Return the whole batches, and the error at the end."""
     found: list[Any] = []
     try:
         for batch in walk(data, engine=engine):
@@ -191,7 +191,7 @@ def test_a_length_that_cannot_be_is_no_partial_batch(engine: str) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_no_flipped_bit_of_a_length_loses_a_batch(engine: str, magic: int) -> None:
-    """The second of three batches has a wrong length: an error comes before a batch is missing."""
+    """The second of three batches has a wrong length; an error is raised before any batch is missed."""
     one = batch_of([(1, b"k", b"v", ())]) if magic == 2 else message_set(magic)
     for bit in range(32):
         damaged = bytearray(one * 3)
@@ -269,7 +269,7 @@ def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) ->
 @pytest.mark.parametrize("count", [-1, -(2**31), 3, 4, 2**31 - 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compression, count: int) -> None:
-    """The count is refused before a record is read, and before memory for that many is allocated."""
+    """The count is refused before any record is read, and before memory for that many records is allocated."""
     data = batch_of([(1, None, b"", ())] * 2, compression)
     wrong = resealed(data[:57] + count.to_bytes(4, "big", signed=True) + data[61:])
     (_, batch) = walk(data + wrong, engine=engine)
@@ -358,7 +358,7 @@ READERS: dict[str, Callable[..., list[Any]]] = {
 
 @pytest.fixture(params=READERS)
 def reader(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
-    """Yield every way to read all records of a buffer."""
+    """Provide every way to read all records in a buffer."""
     return READERS[request.param]
 
 
@@ -376,7 +376,7 @@ PARTS = [
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda data: memoryview(data).cast("b")])
 def test_all_records_of_a_buffer(reader: Callable[..., list[Any]], wrap: Any) -> None:
-    """Batches alone, in pairs and all together give the records of a walk, without control records."""
+    """Batches alone, in pairs and all together give the same records as a walk, without control records."""
     pairs = [first + second for first in PARTS for second in PARTS]
     for data in (b"", *PARTS, *pairs, b"".join(PARTS), PARTS[1] * 100):
         walked = [batch for batch in walk(data, engine="python") if not getattr(batch, "is_control", False)]

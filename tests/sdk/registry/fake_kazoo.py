@@ -1,6 +1,6 @@
-"""A ZooKeeper and kazoo's connections to it, on a test's thread, using the embedded registry's tree.
+"""A ZooKeeper server and kazoo's connections to it, on a test's thread, with the embedded registry's tree.
 
-A test decides when a connection is lost or made, and when requests are answered. Requests and responses are kazoo's.
+A test decides when a connection is made or lost, and when requests are answered. Requests and responses are kazoo's.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ _ERRORS = {
 
 
 class FakeServers:
-    """The tree, and the connections to it.
+    """The tree and the connections to it.
 
     Attributes:
-        answers: whether requests are answered immediately.
-        accepts: whether connections are made immediately.
-        refuses_watches: whether watches cannot be set again.
-        requests: all answered requests.
-        refusals: the names of the kazoo errors that answer the next requests.
-        start_errors: the errors that the next connections raise on start.
+        answers: whether the servers answer requests immediately.
+        accepts: whether the servers accept connections immediately.
+        refuses_watches: whether requests to set watches again are refused.
+        requests: all requests answered so far.
+        refusals: the names of the kazoo errors with which the next requests are answered.
+        start_errors: the errors that the next connections raise at startup.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class FakeServers:
 
 
 class FakeConnection:
-    """Stands in for `KazooConnection`."""
+    """A stand-in for `KazooConnection`."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class FakeConnection:
             self.link()
 
     def link(self) -> None:
-        """Make a connection: continue the session, or open another."""
+        """Make a connection, which continues the session or opens another."""
         if self.session_id and not self.servers.tree.has_session(self.session_id):
             self.session_id = 0
             self._on_state("EXPIRED_SESSION")
@@ -175,7 +175,7 @@ class FakeConnection:
         self._on_state("AUTH_FAILED")
 
     def end(self) -> None:
-        """End kazoo's thread on its own; the session lives on."""
+        """End kazoo's thread, as if by itself; the session lives on."""
         self.is_linked = False
         self._on_state("CLOSED")
 
@@ -185,7 +185,7 @@ class FakeConnection:
             self.answer()
 
     def answer(self, count: int | None = None) -> None:
-        """Answer a number of requests in order; None for all."""
+        """Answer the given number of requests in order; None answers all."""
         while self.queue and self.is_linked and count != 0:
             request, answered = self.queue.popleft()
             self.servers.requests.append(request)

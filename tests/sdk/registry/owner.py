@@ -1,4 +1,4 @@
-"""The owner of a registry in tests: posted calls wait in a queue until the test runs them on its own thread."""
+"""The owner of a registry in tests; posted calls wait in a queue until the test runs them on its own thread."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["Owner", "SessionNotes"]
 
 R = TypeVar("R")
 
-#: A registry that has not answered after this time never will; it is less than a test may take.
+#: A registry that has not answered by this time never will. This is less than a test's time limit.
 _TIMEOUT_SECONDS = 60
 
 
 class Owner:
-    """Runs the calls that registries post to it.
+    """An owner that runs the calls that registries post to it.
 
     Attributes:
-        events: the events of watches that were set with `note`.
+        events: the events from watches that were set with `note`.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Owner:
         self._queue.put(function)
 
     def note(self, event: WatchEvent) -> None:
-        """Note an event."""
+        """Record an event."""
         self.events.append(event)
 
     def turn(self) -> None:
@@ -55,20 +55,20 @@ class Owner:
             self._queue.get(timeout=_TIMEOUT_SECONDS)()
 
     def submit(self, registry: Registry, *operations: Operation) -> list[tuple[Outcome, ...]]:
-        """Submit operations; return a list whose only element will be their outcomes."""
+        """Submit operations, and return a list whose only element will be their outcomes."""
         ended: list[tuple[Outcome, ...]] = []
         registry.submit(operations, ended.append)
-        assert not ended, "an outcome came inside `submit`"
+        assert not ended, "an outcome was reported within `submit`"
         return ended
 
     def ask_all(self, registry: Registry, *operations: Operation) -> tuple[Outcome, ...]:
-        """Submit operations and return their outcomes."""
+        """Submit operations, and return their outcomes."""
         ended = self.submit(registry, *operations)
         self.until(lambda: bool(ended))
         return ended[0]
 
     def ask(self, registry: Registry, operation: Operation) -> Outcome:
-        """Submit an operation and return its outcome."""
+        """Submit an operation, and return its outcome."""
         (outcome,) = self.ask_all(registry, operation)
         return outcome
 
@@ -79,7 +79,7 @@ class Owner:
         return outcome.code.name
 
     def run(self, registry: Registry, steps: Steps[R]) -> R:
-        """Carry out a sequence and return its result, or raise its error."""
+        """Carry out a sequence, and return its result or raise its error."""
         results: list[R] = []
         errors: list[Exception] = []
         run(registry, steps, results.append, errors.append)
@@ -90,7 +90,7 @@ class Owner:
 
 
 class SessionNotes(SessionListener):
-    """Notes its calls.
+    """A listener that records its calls.
 
     Attributes:
         told: the names of the methods that were called.

@@ -1,7 +1,7 @@
-"""What every registry does: one suite of cases for the embedded registry and for a real ZooKeeper.
+"""One suite of cases for every registry: the embedded one and a real ZooKeeper.
 
-A case takes a `RegistryBench` and begins with an empty tree. Watches are checked after another operation of the same
-session: an event comes before any outcome that shows its change.
+A case takes a `RegistryBench` and begins with an empty tree. Watches are checked after another operation in the same
+session, because an event comes before any outcome that shows its change.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class RegistryBench(Protocol):
     owner: Owner
 
     def registry(self, credentials: Sequence[tuple[str, str]] = ()) -> Registry:
-        """Start and return another registry on the same tree."""
+        """Start another registry on the same tree, and return it."""
         ...
 
     def expire(self, registry: Registry) -> None:
-        """End the session of a registry as if it had been silent; the registry finds out on its own."""
+        """End a registry's session as if the registry had been silent; it finds out by itself."""
         ...
 
 
@@ -281,7 +281,7 @@ def a_failed_transaction_changes_nothing(bench: RegistryBench) -> None:
         assert (error.index, error.code.name, error.path) == (len(changes), code, operation.path)
         after = owner.ask_all(one, GetChildren("/"), GetChildren("/a"), GetData("/e"), Exists("/a/b"))
         assert after == before
-    # The numbers of sequential nodes were also given back.
+    # The numbers of sequential nodes were given back too.
     assert owner.ask(one, Create("/n-", mode=SEQUENTIAL)) == Created("/n-0000000003")
     one.close(10_000)
     two = bench.registry()
@@ -335,7 +335,7 @@ def the_largest_request(bench: RegistryBench) -> None:
 
 
 def bench_prefix_bytes(registry: Registry) -> int:
-    """Return the length of the chroot, which counts towards the size of requests."""
+    """Return the length of the chroot, which is included in the size of requests."""
     prefix: int = getattr(registry, "prefix_bytes", 0)
     return prefix
 
@@ -384,7 +384,7 @@ def watches_of_each_operation(bench: RegistryBench) -> None:
         owner.events.clear()
         owner.ask(one, read(path))
         owner.ask(two, change(path))
-        # Events on their way to the first session come before the outcome of a write through it.
+        # Events on their way to the first session arrive before the outcome of a write in that session.
         owner.ask(one, Create("/order-", mode=SEQUENTIAL))
         assert owner.events == ([] if kind is None else [WatchEvent(path, kind)]), number
 
@@ -518,7 +518,7 @@ def abandoning(bench: RegistryBench) -> None:
     one.abandon()
     one.close(10_000)
     assert (owner.code(one, Exists("/e")), one.session_id) == ("CLOSED", 0)
-    # The session lives on, and its owner is told nothing.
+    # The session lives on, and its owner is not told anything.
     assert _stat(owner.ask(two, Exists("/e"))).ephemeral_owner == session
     owner.ask_all(two, SetData("/a", b"x"), Exists("/"))
     assert (owner.events, notes.told) == ([], ["opened"])
@@ -587,7 +587,7 @@ def lists_are_read(bench: RegistryBench) -> None:
 
 
 def watches_tell_only_what_may_be_read(bench: RegistryBench) -> None:
-    """A watch on a node that its session may not read is used up silently."""
+    """A watch on a node that the watch's session may not read is silently used up."""
     alice, bob, owner = bench.registry([ALICE]), bench.registry([BOB]), bench.owner
     owner.ask_all(alice, Create("/data", b"x"), Create("/folder"), Create("/gone"), Create("/shown"))
     told: list[WatchEvent] = []

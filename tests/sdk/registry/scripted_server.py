@@ -1,6 +1,6 @@
-"""A server that speaks ZooKeeper's protocol by a script of what each connection receives and answers.
+"""A server that speaks ZooKeeper's protocol, following a script of what each connection receives and answers.
 
-It does what a real server seldom does: stay silent, refuse a login, or close a connection in the middle of a login.
+It does what a real server rarely does: stay silent, refuse a login, or close a connection in the middle of a login.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 
 __all__ = ["ScriptedConnection", "ScriptedServer"]
 
-#: A client that has sent nothing after this time never will; it is less than a test may take.
+#: A client that has sent nothing by this time never will. This is less than a test's time limit.
 _TIMEOUT_SECONDS = 60
 
 
@@ -26,7 +26,7 @@ class ScriptedConnection:
         self._socket = connected
 
     def receive(self) -> bytes:
-        """Return the next request without its length; empty if the client has closed the connection."""
+        """Return the next request without its length, or empty bytes if the client has closed the connection."""
         head = self._read(4)
         return self._read(struct.unpack(">i", head)[0]) if head else b""
 
@@ -61,14 +61,15 @@ class ScriptedConnection:
 
 
 class ScriptedServer:
-    """The server.
+    """The scripted server.
 
     Args:
-        scripts: what to do with each connection, in order; it is closed afterwards, and no more are accepted.
+        scripts: what to do with each connection, in order. After its script, a connection is closed; after the last
+            script, no more connections are accepted.
         tls: the TLS configuration; None for no TLS.
 
     Attributes:
-        port: the port that it listens on.
+        port: the port on which it listens.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """An abandoned registry drops its connection without waiting, and leaves its session to the servers.
 
-Method: a ZooKeeper on the test's thread (`fake_kazoo.py`), and a thread that runs when the test wants it to. The
-registry suite covers what every registry does when it is abandoned.
+Method: use a ZooKeeper server on the test's thread (`fake_kazoo.py`), and a thread that runs when the test wants it to.
+The registry suite covers what every registry does when it is abandoned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("kazoo")
 
 
 def test_a_registry_that_is_abandoned_drops_its_connection_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread waits until its thread has ended; a registry that was never started has no such thread."""
+    """Another thread waits for the connection's thread to end; a registry that was never started has none."""
     bench = FakeBench(monkeypatch)
     started: list[Callable[[], object]] = []
     monkeypatch.setattr(ZooKeeperRegistry, "_start_thread", lambda registry, run: started.append(run))

@@ -1,4 +1,4 @@
-"""Access control lists are the ones that Kafka gives its nodes, and digests are the same as ZooKeeper's."""
+"""Access control lists are those that Kafka gives its nodes, and digests are the same as ZooKeeper's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_entries() -> None:
 @pytest.mark.parametrize(
     ("credentials", "expected"),
     [
-        # This comes from ZooKeeper's own tests.
+        # This case comes from ZooKeeper's own tests.
         ("super:test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),
         ("name", "name:aumZVSoNLcoU1i4ryLdk03ex3Ww="),
     ],

@@ -1,4 +1,4 @@
-"""Servers and a chroot are parsed from one text, and invalid text is refused with a reason."""
+"""Servers and a chroot are parsed from one text, and an invalid text is refused with a reason."""
 
 from __future__ import annotations
 

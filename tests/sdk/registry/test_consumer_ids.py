@@ -1,6 +1,6 @@
-"""Ids of consumers and of their threads have Kafka's format.
+"""The ids of consumers and their threads have Kafka's format.
 
-Method: ids that Kafka's consumer has registered; numbers at their limits; malformed texts.
+Method: check ids that Kafka's consumer has registered, numbers at their limits, and malformed texts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Content is accepted and refused as in Kafka, any value survives a round trip, and damage is named and bounded.
+"""Content is accepted or refused as in Kafka, any value survives a round trip, and damage is named and bounded.
 
-Method: the verdicts of Kafka's own decoders on thousands of contents with one changed value; values of all contents,
-which hypothesis builds from the schema; contents that are truncated at each byte, have flipped bytes, or are huge in
-some way.
+Method: compare with the verdicts of Kafka's own decoders on thousands of nodes with one changed value; encode and
+decode values for all nodes, which hypothesis builds from the schema; decode input that is truncated at each byte, has
+flipped bytes, or is oversized.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ STATE = b'{"controller_epoch":6,"leader":1,"version":1,"leader_recovery_state":1
 
 
 class Deviation(NamedTuple):
-    """Where this package and Kafka disagree: node, place, whether Kafka accepts the content, and why that is fine."""
+    """A disagreement with Kafka: the node, the place, whether Kafka accepts the content, and why that is fine."""
 
     node: str
     place: str
@@ -79,7 +79,7 @@ DEVIATIONS = [
 
 
 def damage(node: Any, content: bytes) -> DamagedZnode | None:
-    """Return the error for a node's content; None if it is accepted."""
+    """Return the error for a node's content, or None if the content is accepted."""
     try:
         node.decode(content, "/x")
     except DamagedZnode as error:
@@ -105,7 +105,7 @@ def with_other_values(content: str, place: list[str | int]) -> Iterator[str]:
 
 
 def is_known(node: str, place: str, accepted: bool) -> bool:
-    """Return whether a disagreement with Kafka is intended."""
+    """Return whether a disagreement with Kafka is intentional."""
     return any(
         re.fullmatch(each.node, node) and re.fullmatch(each.place, place) and each.is_accepted == accepted
         for each in DEVIATIONS
@@ -152,7 +152,7 @@ def test_text_in_json_is_escaped_as_by_jackson() -> None:
     config = EntityConfig({"k\ud800": "\udfff\x7f\x80\u2028"})
     content = TOPIC_CONFIG.encode(config)
     assert content == '{"version":1,"config":{"k\\uD800":"\\uDFFF\x7f\x80\u2028"}}'.encode()
-    assert TOPIC_CONFIG.decode(content) == EntityConfig({"k?": "?\x7f\x80\u2028"}), "surrogates cannot be sent"
+    assert TOPIC_CONFIG.decode(content) == EntityConfig({"k?": "?\x7f\x80\u2028"}), "a surrogate must become ?"
 
 
 # Any value survives a round trip.

@@ -1,7 +1,7 @@
-"""kazoo's connection calls back in place, never blocks its sender, and ends when told to.
+"""kazoo's connection makes its callbacks directly, never blocks its sender, and ends when told to.
 
-Method: the parts in isolation; a connection to a listener that accepts connections but never answers, like a stopped
-ZooKeeper; connections to a server that follows a script (`scripted_server.py`).
+Method: test the parts in isolation, a connection to a listener that accepts connections but never answers, like a
+stopped ZooKeeper server, and connections to a server that follows a script (`scripted_server.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.sdk.registry.scripted_server import ScriptedConnection, ScriptedServe
 
 pytest.importorskip("kazoo")
 
-#: A thread that has not ended after this time never will.
+#: A thread that has not ended by this time never will.
 END_SECONDS = 60
 
 
@@ -84,14 +84,14 @@ def test_an_interruption_leaves_no_byte_that_wakes_for_ever(monkeypatch: pytest.
     assert pipe.recv(1) == b"\0"
     assert not is_readable(pipe)
     pipe.send(b"\0")
-    assert is_readable(pipe), "the reader sleeps although a byte has been sent"
+    assert is_readable(pipe), "the reader must not sleep after a byte has been sent"
     pipe.close()
 
 
 def test_a_child_process_closes_its_copy_of_a_pipe() -> None:
     pipe = WakePipe()
     number = pipe.fileno()
-    pipe._lock.acquire()  # another thread of the parent was in it
+    pipe._lock.acquire()  # as if another thread of the parent held it
     pipe.forked()
     with pytest.raises(BrokenPipeError):
         pipe.send(b"\0")
@@ -135,7 +135,7 @@ def test_a_server_that_takes_a_connection_and_does_not_answer_it(silent: int, mo
     monkeypatch.setattr(kazoo_client, "_HANDSHAKE_SECONDS", 0.01)
     handler = DirectHandler()
     connected = handler.create_connection(("127.0.0.1", silent), timeout=10 * END_SECONDS)
-    # It does not wait for a whole session timeout, ten minutes here.
+    # The connection does not wait for a whole session timeout, which is ten minutes here.
     assert handler.select([connected], [], [], 10 * END_SECONDS) == ([], [], [])
     handler.is_in_handshake = False
     monkeypatch.setattr(kazoo_client, "_HANDSHAKE_SECONDS", 10 * END_SECONDS)
@@ -163,7 +163,7 @@ def silent() -> Iterator[int]:
 
 
 class Answer:
-    """Notes how a request ends."""
+    """Records how a request ends."""
 
     def __init__(self) -> None:
         self.ended: list[object] = []
@@ -213,7 +213,7 @@ def test_a_connection_that_was_not_started_is_closed() -> None:
 
 
 class WaitedAnswer:
-    """Lets a test wait for the end of each request."""
+    """An answer that lets a test wait for the end of each request."""
 
     def __init__(self) -> None:
         self.queue: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -221,7 +221,7 @@ class WaitedAnswer:
 
 
 class States:
-    """The states of a connection; a test waits for each."""
+    """The states of a connection, for which a test can wait."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -320,7 +320,7 @@ def test_a_login_that_the_server_refuses_by_a_code(caplog: pytest.LogCaptureFixt
 
 
 def test_a_connection_that_is_lost_during_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a session that has logged in before, it is an ordinary loss, up to a limit."""
+    """For a session that has logged in before, this is an ordinary loss, up to a limit."""
     monkeypatch.setattr(kazoo_client, "_PAUSE_MIN_SECONDS", 0.001)
     monkeypatch.setattr(kazoo_client, "_LOGIN_LOSSES_MAX", 2)
     requests = []
@@ -335,7 +335,7 @@ def test_a_connection_that_is_lost_during_a_login(monkeypatch: pytest.MonkeyPatc
         told = [states.next() for _ in range(6)]
         assert told == ["CONNECTED", "SUSPENDED", "CONNECTED", "SUSPENDED", "CONNECTED", "AUTH_FAILED"]
         connection.abandon()
-    # Protocol, last transaction, timeout, session, password.
+    # The fields are protocol, last transaction, timeout, session and password.
     assert requests[0][:44] == struct.pack(">iqiqi16s", 0, 55, 18_000, 0x123, 16, b"q" * 16)
 
 
@@ -368,7 +368,7 @@ def test_a_session_to_continue_that_has_expired() -> None:
 
 
 def test_a_continued_session_hears_of_watches_that_another_connection_has_set() -> None:
-    """The server sends these events in response to SetWatches, no matter which connection has set the watches."""
+    """The server sends these events in response to SetWatches, whichever connection has set the watches."""
     kinds = {1: "CREATED", 2: "DELETED", 3: "CHANGED", 4: "CHILD"}
 
     def fires(peer: ScriptedConnection) -> None:
@@ -385,7 +385,7 @@ def test_a_continued_session_hears_of_watches_that_another_connection_has_set() 
         connection.abandon()
     assert [(event.type, event.path) for event in found] == [
         (kind, "/a") for kind in ("CREATED", "DELETED", "DELETED", "CHANGED", "CHILD")
-    ], "a deletion ends watches of both kinds, and is reported for each"
+    ], "a deletion must end watches of both kinds, and be reported for each"
 
 
 def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,7 +403,7 @@ def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         assert connection.session == KnownSession(7, b"p" * 16, 0)
         assert connection.log.last == "the thread of the connection has failed: OSError('System error')"
         connection.abandon()
-        # It is also reported if there has never been a connection.
+        # The end is reported even if there has never been a connection.
         again = connected(server, states)
         assert states.next() == "CLOSED"
         assert again.session is None
@@ -427,7 +427,7 @@ def test_the_end_of_a_session_is_confirmed(is_answered: bool) -> None:
 
 
 def test_answers_that_come_together_are_all_read(certificates: Certificates) -> None:
-    """TLS decrypts both answers together, so the system sees no more data to read."""
+    """TLS decrypts both answers together, so the system reports no more data to read."""
 
     def two(peer: ScriptedConnection) -> None:
         peer.welcome()
@@ -516,7 +516,7 @@ def test_nothing_secret_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
     def serve(peer: ScriptedConnection) -> None:
         peer.welcome(password=b"k" * 16)
-        peer.answer()  # of the digest
+        peer.answer()  # to the digest
         stat = struct.pack(">qqqqiiiqiiq", *range(11))
         peer.answer(body=stat)
         peer.answer(body=struct.pack(">i", len(content)) + content + stat)
@@ -538,7 +538,7 @@ def test_nothing_secret_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_names_of_kazoo_that_are_not_public() -> None:
-    """For a newer kazoo, check these first, then raise the limit in pyproject.toml."""
+    """When a newer kazoo is released, check these first, then raise the limit in pyproject.toml."""
     from kazoo.client import KazooClient
     from kazoo.protocol.connection import ConnectionHandler
 
@@ -565,7 +565,7 @@ def test_the_names_of_kazoo_that_are_not_public() -> None:
 
 
 def test_the_order_in_which_kazoo_tells_a_loss() -> None:
-    """Requests fail before a lost connection is reported; an ended session is reported before kazoo forgets it."""
+    """Requests fail before a lost connection is reported, and an ended session is reported before kazoo forgets it."""
     from kazoo.client import KazooClient
     from kazoo.protocol.states import KeeperState
 

@@ -1,7 +1,7 @@
-"""kazoo's requests correspond to the operations, and its responses become their outcomes.
+"""kazoo's requests correspond to the operations, and kazoo's responses become their outcomes.
 
-Method: tables of operations, of kazoo's results for them, and of outcomes; the request that kazoo lacks is compared
-with its bytes.
+Method: check tables of operations, kazoo's results for them, and outcomes; compare the request that kazoo lacks with
+its bytes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def watcher(event: WatchEvent) -> None:
         (GetAcl("/a"), ("GetACL", "/top/a")),
         (SetAcl("/a", OPEN_ACL, 2), ("SetACL", "/top/a", OPEN, 2)),
     ],
-    ids=lambda value: type(value).__name__,  # the repr of a watcher has an address
+    ids=lambda value: type(value).__name__,  # a watcher's repr has an address
 )
 def test_request(operation: Operation, fields: tuple[Any, ...]) -> None:
     request = KazooTranslation("/top").request_of(operation)

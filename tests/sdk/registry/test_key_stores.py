@@ -1,6 +1,6 @@
-"""Key stores become a TLS context, and the error for an unreadable one says how to convert it.
+"""A TLS context is made from key stores; the error for an unreadable key store says how to convert it.
 
-Method: files of the fixture `certificates`; the tests of TLS itself have an in-memory handshake.
+Method: read files from the fixture `certificates`; the tests of TLS itself do an in-memory handshake.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A login module file is read the way Java reads it, and errors say what is wrong with it.
+"""A login module file is read as Java reads it, and errors say what is wrong with it.
 
-Method: files with one or more sections, in the notations that Java accepts, and damaged files.
+Method: read files with one or more sections, in the notations that Java accepts, and damaged files.
 """
 
 from __future__ import annotations

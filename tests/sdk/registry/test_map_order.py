@@ -1,7 +1,7 @@
 """Keys have the iteration order of Java's and Scala's maps.
 
-Method: objects that Apache Kafka 3.9.1 has written from such maps, small ones and ones just before and after a table
-grows; pairs of keys with equal hashes.
+Method: compare with objects that Apache Kafka 3.9.1 has written from such maps, both small ones and ones just before
+and after a table grows, and with pairs of keys that have equal hashes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Errors say what failed and where; operations that ZooKeeper would not accept are refused with the limit.
+"""Errors say what failed and where; operations that ZooKeeper would refuse are refused here, naming the limit.
 
-Method: the sizes are compared with kazoo's own encoder.
+Method: compare the sizes with those from kazoo's own encoder.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_modes() -> None:
 
 def test_a_listener_may_ignore_everything() -> None:
     class Listener(SessionListener):
-        """Overrides no methods."""
+        """A listener that overrides no methods."""
 
     listener = Listener()
     for event in (listener.opened, listener.suspended, listener.connected, listener.expired):

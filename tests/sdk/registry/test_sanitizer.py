@@ -1,6 +1,7 @@
 """Names are sanitized as in Kafka, and survive a round trip.
 
-Method: Apache Kafka 3.9.1's results for ASCII and other characters, and for text that is not sanitized; any name.
+Method: compare with Apache Kafka 3.9.1's results for ASCII and other characters, and for text that is not sanitized;
+try any name.
 """
 
 from __future__ import annotations

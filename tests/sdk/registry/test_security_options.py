@@ -1,6 +1,6 @@
-"""The options for TLS and the login to a ZooKeeper: accepted values, conflicts, and what identifies a program.
+"""The options for TLS and for the login to ZooKeeper are accepted or refused correctly, and identify a program.
 
-Method: options as text, as in a properties file; files of the fixture `certificates`.
+Method: read options as text, as in a properties file, with files from the fixture `certificates`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOGIN = "Client { org.apache.zookeeper.server.auth.DigestLoginModule required us
 
 
 def read(**given: str) -> ZooKeeperSecurityOptions:
-    """Read options by Kafka's names, without the prefix `zookeeper.` and with two underscores for a period."""
+    """Read options given by Kafka's names, without the prefix `zookeeper.` and with two underscores for a period."""
     names = {name.replace("__", "."): value for name, value in given.items()}
     prefixed = {name if name.startswith("java.") else f"zookeeper.{name}": value for name, value in names.items()}
     return ZooKeeperSecurityOptions.read(prefixed.items())

@@ -1,7 +1,7 @@
-"""Steps submit the operations in their table, and end with the result or error that follows from the outcomes.
+"""Steps submit the operations listed in their table, and end with the result or error that follows from the outcomes.
 
-Method: each sequence is driven by hand with a script of the operations that it must yield and of their outcomes; `run`
-uses a registry that only notes what it is given.
+Method: drive each sequence by hand, with a script of the operations that it must yield and of their outcomes; let `run`
+use a registry that only records what it is given.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ Script = Sequence[tuple[Sequence[Operation], Sequence[Outcome]]]
 
 
 def play(steps: Steps[Any], script: Script) -> Any:
-    """Drive a sequence; return its result or the error that it raises."""
+    """Drive a sequence, and return its result or the error that it raises."""
     outcomes: Sequence[Outcome] | None = None
     for operations, answers in script:
         yielded = steps.send(outcomes)  # type: ignore[arg-type]  # None starts a generator
@@ -125,7 +125,7 @@ def done(result: Any) -> Committed:
     return Committed((VersionChecked("/epoch"), result))
 
 
-#: name: sequence, script, result or the text of the error
+#: the name, and its sequence, script, and result or the text of the error
 TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
     "read": (lambda: read("/a", watcher), [([GetData("/a", watcher)], [DATA])], DATA),
     "read nothing": (lambda: read("/a"), [([GetData("/a")], [no("NO_NODE")])], None),
@@ -384,7 +384,7 @@ def test_a_result_of_another_kind_is_a_defect() -> None:
 
 
 class NotingRegistry:
-    """Notes the operations that it is given."""
+    """A registry that records the operations that it is given."""
 
     def __init__(self) -> None:
         self.submitted: list[tuple[Sequence[Operation], Callable[[tuple[Outcome, ...]], None]]] = []
@@ -422,7 +422,7 @@ class NotingRegistry:
 
 
 class Ends:
-    """The ends of sequences."""
+    """Records how sequences end."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []

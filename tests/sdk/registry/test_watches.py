@@ -1,4 +1,4 @@
-"""An event takes the watchers that it concerns, each once, and leaves the others."""
+"""An event takes each watcher that it concerns out of the table once, and leaves the others in it."""
 
 from __future__ import annotations
 

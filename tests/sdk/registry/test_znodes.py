@@ -1,7 +1,7 @@
-"""Paths and contents of nodes are byte for byte the same as Kafka's.
+"""The paths and contents of nodes are the same as Kafka's, byte for byte.
 
-Method: each node of a ZooKeeper that Apache Kafka 3.9.1 and the consumer of 1.1.1 used, each of their writes, and
-results of Kafka's encoders are decoded and encoded again; each parameter at its limits, and with invalid values.
+Method: decode, and encode again, each node of a ZooKeeper server that Apache Kafka 3.9.1 and the consumer of 1.1.1
+used, each of their writes, and results of Kafka's encoders; try each parameter at its limits, and with invalid values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kafkawire.sdk.registry.znodes import Access, Mode, Znode
 
 KAFKA = json.loads((Path(__file__).parent / "kafka_znodes.json").read_text("utf-8"))
 
-#: Nodes that Kafka creates without content and fills later.
+#: Nodes that Kafka creates without content, and fills later.
 FILLED_LATER = {"/latest_producer_id_block", "/brokers/ids/0", "/brokers/ids/1"}
 
 
@@ -117,7 +117,7 @@ def test_what_a_broker_creates_when_it_starts() -> None:
     made = [node.path() for node in ZNODES.values() if node.is_made_at_startup]
     recorded = [path for path, _ in KAFKA["writes"] if path in made]
     assert made == list(dict.fromkeys(recorded))
-    # Before the first node that Kafka creates for another reason.
+    # These nodes come before the first node that Kafka creates for another reason.
     assert [path for path, _ in KAFKA["writes"]][: len(made)] == made
 
 
@@ -129,7 +129,7 @@ def test_who_may_access_a_node() -> None:
     assert secret == [node.template for node in ZNODES.values() if node.template.startswith(roots)]
 
 
-#: node, parameters, path
+#: the node, its parameters, and its path
 PATHS: list[tuple[Znode[Any, *tuple[Any, ...]], tuple[Any, ...], str]] = [
     (znodes.BROKERS, (), "/brokers"),
     (BROKER, (0,), "/brokers/ids/0"),

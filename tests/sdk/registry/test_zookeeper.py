@@ -1,7 +1,7 @@
 """Whatever its connections do, a ZooKeeper client is a registry like any other, and reports to its owner in order.
 
-Method: the registry suite and handmade stories with a ZooKeeper on the test's thread (`fake_kazoo.py`).
-tests/kafka/test_zookeeper_registry.py uses a real ZooKeeper.
+Method: run the registry suite and handmade stories with a ZooKeeper server on the test's thread (`fake_kazoo.py`).
+tests/kafka/test_zookeeper_registry.py uses a real one.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_an_operation_may_be_done_twice(bench: FakeBench) -> None:
     connection = bench.connection_of(one)
     bench.servers.answers = False
     ended = owner.submit(one, Create("/a"))
-    # The server carries it out, but the response is lost with the connection.
+    # The server carries out the operation, but the response is lost with the connection.
     bench.servers.tree.submit(connection.session_id, Create("/chroot/tree/a"), 1)
     connection.lose()
     connection.link()
@@ -189,7 +189,7 @@ def test_servers_that_do_not_set_watches_again(bench: FakeBench, caplog: pytest.
 
 
 def test_an_owner_that_lags_behind_its_connections(bench: FakeBench) -> None:
-    """Nothing is sent through a connection that the owner does not know, or it would overtake lost requests."""
+    """Nothing is sent through a connection that the owner does not know yet; it would overtake lost requests."""
     one, owner = bench.registry(), bench.owner
     connection = bench.connection_of(one)
     bench.servers.answers = False
@@ -293,13 +293,13 @@ def test_refused_credentials(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) 
     assert [str(outcome) for outcome in ended[0]] == [f"AUTH_FAILED: /: {place}"]
     bench.servers.connections[-1].refuse()
     owner.until(lambda: notes.told[2:] == ["refused", "expired", "opened"])
-    # The pause had ended, so each connection was released without ending a session that it does not have.
+    # The pause has ended, so each connection is released without ending a session that it does not have.
     assert [each.is_abandoned for each in bench.servers.connections] == [True, True, False]
     assert not any(each.is_closed for each in bench.servers.connections)
 
 
 def test_a_connection_that_has_ended_by_itself(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session lives on with its nodes, its watches, and its unanswered operations."""
+    """The session lives on, with its nodes, its watches and its unanswered operations."""
     monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
     notes = SessionNotes(one)
@@ -347,7 +347,7 @@ def test_any_answer_opens_a_session(error: str, bench: FakeBench, caplog: pytest
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_servers_that_demand_a_login(count: int, bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This counts as refused credentials, at the first request as well as later."""
+    """This counts as refused credentials, both at the first request and later."""
     monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
     bench.servers.accepts = not count
     one, owner = bench.registry(), bench.owner
@@ -387,7 +387,7 @@ def test_a_pause_for_which_there_is_no_thread(bench: FakeBench, monkeypatch: pyt
 
 
 def test_what_kazoo_has_lost_is_sent_again(bench: FakeBench) -> None:
-    """kazoo's own queues may lose a request when a connection ends; then nothing fails the request."""
+    """kazoo's own queues may lose a request when a connection ends, in which case the request never fails."""
     one, owner = bench.registry(), bench.owner
     connection = bench.connection_of(one)
     bench.servers.answers = False
@@ -570,7 +570,7 @@ def test_a_callback_that_fails_does_not_stop_others(bench: FakeBench, caplog: py
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("place", ["done", "watcher", "listener"])
 def test_a_callback_that_fails_stops_nothing_else(place: str, error: type[BaseException], bench: FakeBench) -> None:
-    """Later callbacks are called and operations continue, even if the error ends an iteration of the owner's loop."""
+    """Later callbacks run and operations continue, even if the error ends an iteration of the owner's loop."""
     one, owner = bench.registry(), bench.owner
     bench.connection_of(one)
     raised = []
@@ -651,7 +651,7 @@ def test_a_child_process(bench: FakeBench) -> None:
     owner.ask(one, Create("/a"))
     bench.servers.answers = False
     ended = owner.submit(one, Exists("/a"))
-    one._lock.acquire()  # a thread of the parent was holding it
+    one._lock.acquire()  # as if a thread of the parent held it
     one.forked()
     assert (connection.is_forked, connection.is_closed, one.session_id) == (True, False, 0)
     sent = len(connection.queue)

@@ -1,6 +1,6 @@
-"""A registry in ZooKeeper is closed in time, with or without an answer, and ends waiting operations.
+"""A ZooKeeper registry is closed in time, with or without an answer, and ends waiting operations.
 
-Method: as in `test_zookeeper.py`.
+Method: proceed as in `test_zookeeper.py`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_closing(bench: FakeBench) -> None:
 
 
 def test_what_is_in_the_inbox_when_the_registry_is_closed(bench: FakeBench) -> None:
-    """An answer is reported, but opens no session and sets no watch."""
+    """An answer is reported, but does not open a session or set a watch."""
     bench.servers.accepts = False
     opening = bench.registry()
     bench.servers.connections[0].link()
@@ -82,7 +82,7 @@ def test_closing_without_an_answer(bench: FakeBench, caplog: pytest.LogCaptureFi
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, answers: bool) -> None:
-    """Another thread waits, and calls back once, even for a registry that is already closed."""
+    """Another thread waits and makes one callback, even for a registry that is already closed."""
     one, closed = bench.registry(), queue.SimpleQueue[str]()
     connection = bench.connection_of(one)
     connection.closes_in_time = answers
@@ -101,7 +101,7 @@ def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, 
 def test_closing_after_the_loop_of_the_owner_has_ended(
     bench: FakeBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No outcomes are reported, no warning is logged, and the session is ended once."""
+    """No outcome is reported, no warning is logged, and the session is ended once."""
 
     def ended(function: Callable[[], None]) -> None:
         raise RuntimeError("Event loop is closed")

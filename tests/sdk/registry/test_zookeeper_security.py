@@ -1,4 +1,4 @@
-"""How a connection to ZooKeeper is secured, and which parts of that are shown."""
+"""A connection to ZooKeeper is secured by its settings, which are shown without the password."""
 
 from __future__ import annotations
 

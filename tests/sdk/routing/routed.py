@@ -1,4 +1,4 @@
-"""Calls for the router, options of a broker that calls others, and coordinators that refuse their first requests."""
+"""Calls for the router, options for a broker that calls others, and coordinators that refuse their first requests."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def heartbeat(target: Target, deadline_ms: int = 61_000, **more: Any) -> Call:
 
 
 def errors_first(count: int, code: int = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) -> Callable[[Any, int], Message]:
-    """Return a handler that refuses this many heartbeats."""
+    """Return a handler that refuses this many heartbeats before it accepts any."""
     left = [code] * count
     return lambda request, version: HeartbeatResponse(error_code=left.pop() if left else 0)

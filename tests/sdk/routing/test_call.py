@@ -1,4 +1,4 @@
-"""A call ends once, and its text describes it."""
+"""A call ends once, and its string form describes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A coordinator is looked up when a call needs it, and forgotten after an error or a lost connection that rules it out.
+"""A coordinator is looked up when a call needs it, and is forgotten if an error or a lost connection rules it out.
 
-Method: the simulated cluster; groups and transactional ids with coordinators that move. See test_router.py for calls.
+Method: use the simulated cluster, with groups and transactional ids whose coordinators move. See test_router.py for
+calls.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TRANSACTION = Coordinator(CoordinatorType.TRANSACTION, "orders")
 
 
 def answer(request: Any, version: int) -> FindCoordinatorResponse:
-    """Node 2 coordinates groups, and node 7, which the metadata does not list, transactional ids."""
+    """Name node 2 for groups, and node 7, which the metadata does not list, for transactional ids."""
     node = 2 if request.key_type == CoordinatorType.GROUP else 7
     if version < 4:
         return FindCoordinatorResponse(node_id=node, host=address(node).host, port=9092)
@@ -36,7 +37,7 @@ def answer(request: Any, version: int) -> FindCoordinatorResponse:
 
 
 def looked_up_by(simulation: Simulation) -> Coordinators:
-    """Return separate coordinators that no call is waiting for."""
+    """Return separate coordinators, for which no call is waiting."""
     return Coordinators(simulation.router.submit, lambda *_: None, 60_000)
 
 
@@ -86,7 +87,7 @@ def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulatio
 
 
 def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulation) -> None:
-    """The refusal ends waiting calls of every purpose; once those are gone, it fails no later call."""
+    """The refusal ends waiting calls for every purpose; once those are gone, it does not fail later calls."""
     refused = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[refused])
     simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse()

@@ -1,6 +1,6 @@
-"""A fetch session names the changes with the next epoch; after any fault, it starts over.
+"""A fetch session sends only changes, each time with the next epoch; after any fault, it starts over.
 
-Method: just a session, which is given the wanted partitions and the broker's answers.
+Method: give the wanted partitions and the broker's answers to a session alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Partition:
 
 
 def planned(session: FetchSession, *wanted: Partition) -> tuple[int, int, list[int], list[int]]:
-    """Return the session id, the epoch, and the partitions that are named and forgotten."""
+    """Return the session id, the epoch, and the partitions that a request names and forgets."""
     plan = session.plan({each.partition: each for each in wanted})
     named = [each.partition for topic in plan.topics for each in topic.partitions]
     return plan.session_id, plan.epoch, named, [each for topic in plan.forgotten for each in topic.partitions]

@@ -1,7 +1,7 @@
-"""A router that is given its brokers asks for nothing, and only sends calls to listed brokers.
+"""A router that is given its brokers asks for nothing, and sends calls only to listed brokers.
 
-Method: a simulated cluster that fails the test if it is asked for metadata; lists are given at chosen times, and calls
-are answered, lost or left waiting.
+Method: use a simulated cluster that fails the test if it is asked for metadata; give lists at chosen times, and let
+calls be answered, lost or left waiting.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWNER = Owner("broker", logging.getLogger("kafkawire.broker"), logging.getLogger
 
 
 class Told:
-    """A router that is given its brokers, and simulated brokers."""
+    """A router that is given its brokers, and the simulated brokers."""
 
     def __init__(self) -> None:
         self.given = GivenMetadata()
@@ -41,7 +41,7 @@ class Told:
         self.simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
 
     def tell(self, *nodes: int, controller_id: int | None = None, moved: dict[int, int] | None = None) -> None:
-        """Give a list of brokers; `moved` names brokers with the address of another node."""
+        """Give a list of brokers to the router; `moved` names brokers that have another node's address."""
         places = moved or {}
         brokers = [ClusterBroker(node, address(places.get(node, node))) for node in nodes]
         self.given.set(brokers, controller_id, self.simulation.now_ms)
@@ -68,12 +68,12 @@ def test_calls_reach_listed_brokers_and_nothing_is_asked(told: Told) -> None:
         told.simulation.call(heartbeat(target))
         assert told.nodes() == [expected], target
     told.simulation.run(3_600_000)
-    assert len(told.simulation.sent) == 1, "the list never becomes stale"
+    assert len(told.simulation.sent) == 1, "the list must never become stale"
 
 
 @pytest.mark.parametrize("target", [ANY_BROKER, CONTROLLER, Node(1)])
 def test_without_a_known_broker_calls_wait_for_a_list(told: Told, target: Target) -> None:
-    """There is neither a bootstrap server nor a listed broker, so no link can be opened."""
+    """Without a bootstrap server or a listed broker, no link can be opened."""
     call = told.submit(target)
     told.simulation.run(5_000)
     assert not call.done
@@ -146,7 +146,7 @@ def test_a_link_that_is_dropped_while_it_opens_is_closed_once_it_is_open(told: T
     assert len(simulation.opened) == 1
     simulation.router.drop(address(1))
     simulation.run(30)
-    assert len(simulation.opened) == 2, "the call wants a link, which is a new one"
+    assert len(simulation.opened) == 2, "the call must open a new link"
     simulation.run(200)
     assert (call.error, told.nodes(), simulation.open_links()) == (None, [1], 1)
 

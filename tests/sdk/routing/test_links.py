@@ -1,7 +1,7 @@
-"""Goal: links open when they are wanted, close when they are unused, and are only checked when that can matter.
+"""Links open when they are wanted, close when they are unused, and are checked only when this can matter.
 
-A link only takes calls while it is ready, has room and is not muted, and it has a connection as long as it is ready.
-Method: the links of a client whose metadata names no broker; the test moves the clock and the states.
+A link takes calls only while it is ready, has room and is not muted, and has a connection as long as it is ready.
+Method: use the links of a client whose metadata names no broker, and move the clock and the states from the test.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_an_idle_link_is_shut_and_forgotten() -> None:
 
 
 def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
-    """That is longer than a link may be idle."""
+    """This is longer than a link may be idle."""
     given = {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
     found = Links(read_options(AdminOptions, "a:1", given), Metadata(), Backoff(100, 1_000, lambda: 0.5))
     refused = AuthenticationFailed(HERE, "no")
@@ -145,7 +145,7 @@ def test_a_dropped_link_that_ends_by_itself_is_forgotten() -> None:
     assert list(found.tend(1)) == []
     link.moves_to(LinkState.OPENING, 2)
     link.moves_to(LinkState.READY, 2)
-    assert list(found.tend(2)) == [], "no list contains it any more"
+    assert list(found.tend(2)) == [], "no list may contain it any more"
 
 
 def test_bootstrap_servers_are_candidates_while_no_broker_is_known() -> None:

@@ -1,6 +1,6 @@
 """The cache adopts newer leaders, keeps topics that a response does not mention, and knows why a topic is missing.
 
-Method: handmade Metadata responses, one after another.
+Method: apply handmade Metadata responses, one after another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def metadata_response(
 def topic(
     name: str | None, leader: int, epoch: int, topic_id: bytes = ID, error: int = 0
 ) -> MetadataResponse.MetadataResponseTopic:
-    """Return a topic of one partition."""
+    """Return a topic with one partition."""
     partition = MetadataResponse.MetadataResponsePartition(0, 0, leader, epoch, [1, 2], [2])
     return MetadataResponse.MetadataResponseTopic(error, name, topic_id, partitions=() if error else (partition,))
 
@@ -58,14 +58,14 @@ def test_contents_of_a_response() -> None:
     [(2, 6, ID, 2), (2, 5, ID, 2), (2, 4, ID, 1), (2, 0, OTHER_ID, 2), (-1, 6, ID, None), (3, 6, ID, None)],
 )
 def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: bytes, expected: int | None) -> None:
-    """An older epoch is ignored unless the topic was recreated; an unknown broker does not count as a leader."""
+    """An older epoch is ignored unless the topic was recreated; an unknown broker is not accepted as a leader."""
     metadata = filled()
     metadata.update(metadata_response(topic("t", leader, epoch, topic_id)), now_ms=1)
     assert metadata.leader(T0) == expected
 
 
 def test_epochs_that_are_not_reliable_are_dropped() -> None:
-    """Java does so for Metadata below version 9; the leader counts, even after a response with reliable epochs."""
+    """Java does this for Metadata below version 9; the leader is used, even after a response with reliable epochs."""
     metadata = filled()
     metadata.update(metadata_response(topic("t", 2, 4)), now_ms=1, has_epochs=False)
     assert metadata.partition(T0) == Partition(2, -1, (1, 2), (2,))
@@ -105,7 +105,7 @@ def test_the_id_of_a_missing_topic_is_known_until_it_is_back_or_forgotten() -> N
     metadata.update(metadata_response(topic("u", 2, 1)), now_ms=3, is_complete=True)
     assert metadata.last_topic_id("t") == OTHER_ID
     metadata.update(metadata_response(topic("u", 2, 1)), now_ms=4, is_complete=True)
-    assert metadata.last_topic_id("t") == ZERO_UUID, "a cluster's topics come and go, so the memory is limited"
+    assert metadata.last_topic_id("t") == ZERO_UUID, "topics come and go, so few ids must be remembered"
     metadata.drop("u")
     assert metadata.last_topic_id("u") == ZERO_UUID
 
@@ -117,7 +117,7 @@ def test_whether_all_topics_are_known() -> None:
     assert not metadata.is_complete
     metadata.update(metadata_response(topic("t", 1, 5)), now_ms=0, is_complete=True)
     metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)
-    assert metadata.is_complete, "it only knows more"
+    assert metadata.is_complete, "the cache only knows more"
     metadata.wanted = {"t"}
     metadata.update(metadata_response(topic("t", 1, 5)), now_ms=2)
     assert not metadata.is_complete
@@ -160,7 +160,7 @@ def test_when_it_is_stale() -> None:
     metadata.update(metadata_response(topic("t", 1, 5)), now_ms=2)
     metadata.update(metadata_response(topic("u", 1, 5, OTHER_ID)), now_ms=500)
     metadata.wanted = {"t", "u"}
-    assert metadata.stale_ms() == 1002, "both are known, and none is older"
+    assert metadata.stale_ms() == 1002, "both topics are known, and neither is older"
     metadata.wanted = {"t"}
     metadata.update(metadata_response(topic("t", 1, 5)), now_ms=600)
     assert metadata.stale_ms() == 1600
@@ -188,7 +188,7 @@ def test_a_leader_named_in_another_response(partition: TopicPartition, leader: i
 
 
 def test_a_response_without_brokers_changes_nothing() -> None:
-    """A broker may send such a response while it starts."""
+    """A broker may send such a response during startup."""
     metadata = filled()
     changes = metadata.changes
     for is_complete in (False, True):
@@ -226,7 +226,7 @@ def test_a_response_that_is_an_error_changes_nothing_unless_it_asks_to_bootstrap
 def test_an_address_counts_if_its_broker_is_a_newer_leader(
     leader: int, epoch: int, host: str, expected: str | None
 ) -> None:
-    """A delayed response must not bring back an address that its broker no longer has."""
+    """A delayed response must not restore an address that its broker no longer has."""
     metadata = filled()
     endpoints = [FetchResponse.NodeEndpoint(leader, host, 1, "rack"), FetchResponse.NodeEndpoint(1, "other", 1)]
     assert metadata.move_leader(T0, leader, epoch, endpoints) is (epoch == 6)
@@ -238,7 +238,7 @@ def test_an_address_counts_if_its_broker_is_a_newer_leader(
 
 
 def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptureFixture) -> None:
-    """This happens in a cluster that is being upgraded; the topic is the same."""
+    """This happens while a cluster is being upgraded; the topic is the same."""
     metadata = filled()
     for epoch, expected in ((4, 1), (6, 2)):
         metadata.update(metadata_response(topic("t", 2, epoch, ZERO_UUID)), now_ms=1)
@@ -260,7 +260,7 @@ def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptu
 def test_a_topic_without_an_id_that_is_created_again(
     answers: list[tuple[int, int | None]], expected: tuple[int, int]
 ) -> None:
-    """Its leader epochs restart from 0; for a while, a lagging broker's epochs look the same."""
+    """The topic's leader epochs restart from 0; for a while, a lagging broker's epochs look the same."""
     metadata = Metadata()
     metadata.update(metadata_response(topic("t", 1, 5, ZERO_UUID)), now_ms=0)
     for now_ms, epoch in answers:
@@ -305,7 +305,7 @@ def test_older_epochs_after_a_newer_one_from_elsewhere(topic_id: bytes, is_newer
 def test_a_topic_that_is_listed_in_part(
     listed: tuple[int, ...], topic_id: bytes, expected: tuple[int, ...] | None
 ) -> None:
-    """Missing partitions stay as they were, in numerical order; a topic whose gaps cannot be filled is unknown."""
+    """Missing partitions stay as they were, in numerical order; a topic whose gaps cannot be filled becomes unknown."""
 
     def of(numbers: tuple[int, ...], leader: int, topic_id: bytes) -> MetadataResponse:
         partitions = [MetadataResponse.MetadataResponsePartition(0, number, leader, 6) for number in numbers]

@@ -1,6 +1,6 @@
-"""Stale metadata is requested with one request at a time, and at most once per pause.
+"""Stale metadata is refreshed with one request at a time, and at most once per pause.
 
-Method: simulated brokers that contradict each other for minutes; the requests are counted.
+Method: simulate brokers that contradict each other for minutes, and count the requests.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.sdk.simulation import SILENT, Later, Simulation, address, backoff, cl
 
 @pytest.fixture
 def simulation() -> Simulation:
-    """A cluster of two nodes with two topics."""
+    """A simulated cluster with two nodes and two topics."""
     simulation = Simulation(Router(options(metadata_max_age_ms=60_000), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1], "b": [2]})
     return simulation
 
 
 def asked(simulation: Simulation) -> list[set[str | None] | None]:
-    """Return the topic names of each request."""
+    """Return the topic names in each request."""
     found = [request.topics for request in simulation.requests(MetadataRequest)]
     return [None if topics is None else {topic.name for topic in topics} for topics in found]
 
@@ -64,7 +64,7 @@ def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> No
 
 
 def test_a_new_topic_that_is_being_created_is_asked_for_after_the_first_pause(simulation: Simulation) -> None:
-    """This holds whatever earlier requests found missing: the broker has the topic a moment after its first answer."""
+    """This holds whatever earlier requests found missing: the broker has the topic soon after its first answer."""
     metadata = simulation.router.metadata
     for _ in range(5_000):
         metadata.invalidate()
@@ -82,7 +82,7 @@ def test_a_new_topic_that_is_being_created_is_asked_for_after_the_first_pause(si
 
 
 def test_a_topic_that_was_not_wanted_for_a_while_does_not_wait_either(simulation: Simulation) -> None:
-    """The topic may have gained partitions while requests only named other topics."""
+    """The topic may have gained partitions while requests named only other topics."""
     metadata = simulation.router.metadata
     metadata.wanted = {"a", "b"}
     simulation.run(10)
@@ -153,7 +153,7 @@ def test_one_request_at_a_time(simulation: Simulation) -> None:
 def test_what_happens_while_a_request_is_under_way_is_made_up_for_by_another(
     simulation: Simulation, event: str, requests: int
 ) -> None:
-    """A broker that answered before a topic grew must not have the last word, unless it names the missing topic."""
+    """A broker that answered before a topic grew must not have the last word unless it names the missing topic."""
     metadata = simulation.router.metadata
     metadata.wanted = {"a"}
     simulation.run(10_000)
@@ -200,7 +200,7 @@ def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simu
 
 
 def test_a_broker_that_lists_no_brokers_is_asked_again_after_pauses(simulation: Simulation) -> None:
-    """The known metadata stays, and callers that wait for a refresh learn that there was none."""
+    """The known metadata is kept, and callers that wait for a refresh learn that there was none."""
     simulation.router.metadata.wanted = {"a"}
     simulation.run(1_000)
     usual = simulation.handlers[MetadataRequest]
@@ -225,7 +225,7 @@ class Refused(ConnectFailed):
 
 
 def refused() -> Simulation:
-    """Return a client whose login was refused by two brokers."""
+    """Return a client whose login has been refused by two brokers."""
     servers = f"{address(1)},{address(2)}"
     simulation = Simulation(Router(options(servers=servers, metadata_max_age_ms=60_000), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1]})
@@ -251,7 +251,7 @@ def test_a_refresh_of_the_metadata_causes_one_login() -> None:
     errors: list[KafkaWireError | None] = []
 
     def refreshed(error: KafkaWireError | None) -> None:
-        assert simulation.router._refresh.refusal is error, "the router knows the error that the caller gets"
+        assert simulation.router._refresh.refusal is error, "the router must know the error that the caller gets"
         errors.append(error)
 
     simulation.router.refresh(refreshed)
@@ -277,7 +277,7 @@ def test_a_login_that_succeeds_ends_the_caution() -> None:
 def test_a_machine_that_keeps_asking_for_a_dead_broker_does_not_keep_the_metadata_from_another(
     simulation: Simulation,
 ) -> None:
-    """A consumer of one partition only knows one broker; its leader dies, and another broker knows the new leader."""
+    """A consumer of one partition knows only one broker; its leader dies, and another broker knows the new leader."""
 
     class Reader:
         def poll(self, now_ms: int) -> None:

@@ -1,6 +1,6 @@
-"""A router accepts the options of any owner with the required attributes, not only those of a client.
+"""A router accepts the options of any owner that has the required attributes, not only a client's.
 
-Method: the first action of a router, with separate options and with the options of every client.
+Method: check a router's first action with separate options and with the options of every client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Partitions print as Kafka names their folders, and sort by topic, then number."""
+"""Partitions are printed as Kafka names their folders, and are sorted by topic, then by number."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A router works with any object that keeps its metadata fresh, and tells it what it needs to know.
+"""A router works with any object that keeps its metadata fresh, and tells that object what it needs to know.
 
-Method: a router whose refresh records its calls and does what the test says.
+Method: use a router whose refresh records its calls and does what the test says.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ def test_a_refusal_ends_calls_to_unknown_brokers() -> None:
     call = heartbeat(Node(1))
     router.submit(call, 7)
     router.poll(7)
-    assert (call.done, refresh.forgotten) == (False, 1), "a new call needs the metadata, no matter what happened before"
+    assert (call.done, refresh.forgotten) == (False, 1), "a new call must need the metadata, whatever happened before"
     refresh.refusal, refresh.ended_ms = AuthenticationFailed(address(1), "no"), 8
     router.poll(8)
     assert call.error is refresh.refusal
-    assert refresh.forgotten == 1, "no call needs the metadata any more"
+    assert refresh.forgotten == 1, "no call may need the metadata any more"
 
 
 def test_callers_and_the_end_of_the_router_reach_the_refresh() -> None:

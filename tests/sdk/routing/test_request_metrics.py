@@ -1,6 +1,6 @@
 """Connections, requests and their latencies are counted by client and by node.
 
-Method: a simulated cluster with its own latency; an in-memory connection for the bytes.
+Method: use a simulated cluster with its own latency, and an in-memory connection for the bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.sdk.simulation import Simulation, backoff, cluster, options
 
 
 def simulation(kind: type[ClientOptions] = AdminOptions) -> Simulation:
-    """Return a client of three brokers that answer after 7 ms."""
+    """Return a client with three brokers that answer after 7 ms."""
     simulation = Simulation(Router(options(kind, metadata_max_age_ms=3_600_000), backoff()), latency_ms=7)
     simulation.handlers[MetadataRequest] = cluster([1, 2, 3], {"t": [1]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()

@@ -1,6 +1,6 @@
-"""Requests whose shape has changed are built for each version, and responses of all shapes are read alike.
+"""Requests whose format has changed are built for each version, and responses in all formats are read alike.
 
-Method: each request is encoded in every existing version; responses are handmade in the old and the new shape.
+Method: encode each request in every existing version, and read handmade responses in the old and the new format.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_metadata_question_says_whether_to_rely_on_the_epochs() -> None:
 
 
 def test_an_answer_to_a_question_that_was_sent_before_an_invalidation_leaves_the_metadata_stale() -> None:
-    """Its topics are still adopted. If a request was sent more than once, the last time counts."""
+    """The answer's topics are adopted nevertheless. If a request was sent more than once, the last time is used."""
     metadata, connection = Metadata(max_age_ms=1_000), Connection({})
     metadata.wanted = {"t"}
     question = MetadataQuestion(metadata, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]))

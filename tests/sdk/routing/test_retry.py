@@ -1,7 +1,7 @@
-"""Pauses double, stay within 20 % jitter, and never exceed the maximum; attempts end when they must.
+"""Pauses double, stay within 20 % jitter, and never exceed the maximum; attempts stop when they must.
 
-Method: a table of failures and random numbers, derived from KIP-580; attempts on a clock that the test sets; the SDK's
-imports, read from its source.
+Method: check a table of failures and random numbers, derived from KIP-580, make attempts on a clock that the test sets,
+and read the SDK's imports from its source.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_attempts_end(attempts: Attempts, error: KafkaWireError, goes_on: bool) 
 
 
 def test_an_error_that_is_mended_counts_as_an_attempt() -> None:
-    """This holds for any error, and changes neither the deadline nor the number of retries."""
+    """This holds for any error, and does not change the deadline or the number of retries."""
     attempts = Attempts(BACKOFF, deadline_ms=1_350, retries=2)
     assert attempts.failed(FINAL, 1_000, is_mended=True)
     assert attempts.failed(FINAL, 1_100, is_mended=True)
@@ -120,7 +120,7 @@ def test_what_may_pass(
 
 
 def test_nothing_else_reads_which_codes_are_retriable() -> None:
-    """An error knows whether it is retriable; a module that has to decide asks the error or `retry.py`."""
+    """An error knows whether it is retriable; a module that needs to decide asks the error or `retry.py`."""
     package = Path(kafkawire.__file__).parent / "sdk"
     sets = {"RETRIABLE", "INVALID_METADATA"}
     found = {

@@ -1,6 +1,6 @@
-"""Calls reach the responsible broker, are repeated when that may help, and end by their deadline.
+"""Calls reach the responsible broker, are repeated when this may help, and end by their deadline.
 
-Method: a simulated cluster with its own clock, whose brokers are killed, stalled and contradicted.
+Method: use a simulated cluster with its own clock, whose brokers are killed, stalled and contradicted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUP = Coordinator(CoordinatorType.GROUP, "g")
 
 @pytest.fixture
 def simulation() -> Simulation:
-    """A cluster of nodes 1, 2 and 3 with a topic; each broker answers a heartbeat with its number."""
+    """A simulated cluster of nodes 1, 2 and 3 with a topic; each broker answers a heartbeat with its number."""
     simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2, 3], {"t": [1, 2, 3]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
@@ -38,7 +38,7 @@ def simulation() -> Simulation:
 
 
 def coordinator_is(*nodes: int, error: int = 0) -> Callable[[Any, int], Message]:
-    """Return a handler that names these nodes in turn, then keeps naming the last one."""
+    """Return a handler that names these nodes in turn, and then keeps naming the last one."""
     left = list(nodes)
 
     def answer(request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
@@ -96,7 +96,7 @@ def test_what_cannot_be_tried_again_ends_at_once(simulation: Simulation, code: E
     with pytest.raises(BrokerError, match=code.name):
         simulation.call(call)
     assert len(nodes(simulation)) == 1
-    assert isinstance(call.result, HeartbeatResponse), "the response is there as well as the error"
+    assert isinstance(call.result, HeartbeatResponse), "the response must be available in addition to the error"
 
 
 def test_the_deadline_ends_a_call_that_is_tried_again(simulation: Simulation) -> None:
@@ -176,7 +176,7 @@ def test_connecting_is_tried_again_after_growing_pauses_that_end_with_success(si
     simulation.run(350)
     times = [time for time, node in simulation.opened if node == 1]
     assert times[1] - times[0] - 1 == 200, (
-        "the pauses start over: the loss was the first failure, the refusal the second"
+        "the pauses must start over: the loss was the first failure, and the refusal the second"
     )
 
 
@@ -206,7 +206,7 @@ def test_a_login_that_is_refused_is_not_put_to_the_next_broker() -> None:
     assert [node for _, node in simulation.opened] == [1]
     with pytest.raises(Refused):
         simulation.call(heartbeat(ANY_BROKER))
-    assert len(simulation.opened) == 2, "a later call gets its own attempt"
+    assert len(simulation.opened) == 2, "a later call must get its own attempt"
 
 
 def test_a_login_that_is_refused_ends_what_waits_for_another_broker_too() -> None:
@@ -426,4 +426,4 @@ def test_work_does_not_grow_with_the_calls_that_wait(simulation: Simulation, mon
 
     monkeypatch.setattr(Router, "_choose", counted)
     simulation.router.poll(simulation.now_ms)
-    assert looked_at == [Node(1)], "the calls of one target are checked together"
+    assert looked_at == [Node(1)], "one target's calls must be checked together"

@@ -1,6 +1,6 @@
-"""Deadlines of ended calls keep nothing in memory, and the time of the next check reflects what `poll` finds.
+"""The deadlines of ended calls keep nothing in memory, and the time of the next check reflects what `poll` finds.
 
-Method: as in `test_router.py`.
+Method: proceed as in `test_router.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.sdk.simulation import SILENT, Simulation, backoff, cluster, options
 
 
 class Watched(Call):
-    """A call that lets a test see whether it is still in memory."""
+    """A call that supports weak references, so that a test can see whether it is still in memory."""
 
     __slots__ = ("__weakref__",)
 
@@ -28,7 +28,7 @@ def heartbeat(node_id: int, deadline_ms: int) -> Watched:
 
 
 def simulated() -> Simulation:
-    """Return a cluster of two connected nodes."""
+    """Return a simulated cluster with two connected nodes."""
     simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2], {})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()

@@ -1,11 +1,11 @@
 """Soon after any fault, a router works again, and behaves like a new one.
 
 Goal: after the next success, a failure, a refused login, a pause or a moved broker leaves no trace in the router or in
-its parts: metadata and its refresh, links, coordinators, calls and their attempts.
+    its parts: metadata and its refresh, links, coordinators, and calls and their attempts.
 
-Method: stories of faults on a simulated cluster. After each step, no call is overdue, and no call has ended with an
-error from before its turn. Once all faults are mended, every broker can be reached within the longest pause. Then a new
-router with the same knowledge runs one more story alongside the used one.
+Method: run stories of faults on a simulated cluster. After each step, no call may be overdue, and no call may have
+ended with an error from before its turn. Once all faults are repaired, every broker must be reachable within the
+longest pause. Then run one more story with the used router and a new one that has the same knowledge, side by side.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ TARGETS: dict[str, Target] = {
 }
 PURPOSES = (Purpose.DATA, Purpose.GROUP)
 
-#: A code with its own pause: the test knows when the next attempt of a call that is refused with it begins.
+#: A code with its own pause, so the test knows when the next attempt begins for a call that is refused with this code.
 PAUSED, PAUSE_MS = ErrorCode.CONCURRENT_TRANSACTIONS, 700
 
-#: The timeout of one response to a call; the router's own requests have a longer one.
+#: The timeout for one response to a call; the router's own requests have a longer timeout.
 TIMEOUT_MS = 2_000
 
 #: The longest pause, the requests in flight around it, and a second attempt if the first began with stale metadata.
@@ -65,7 +65,7 @@ PROMPT_MS = 2_500
 #: This long after a metadata refresh, the next reason to refresh takes effect immediately.
 CALM_MS = 2_500
 
-#: How long the router avoids a broker that has refused a login, unless a call needs the broker.
+#: The time for which the router avoids a broker that has refused a login, unless a call needs that broker.
 AGE_MS = 20_000
 
 IDLE_MS = 15_000
@@ -127,7 +127,7 @@ class Scene:
             kind = AuthenticationFailed if int(address.host.removeprefix("node-")) in self.refused else ConnectFailed
             return kind(address, f"at {self.simulation.now_ms}")
 
-        self.simulation.refusal = refuse  # type: ignore[assignment]  # it is called like the class
+        self.simulation.refusal = refuse  # type: ignore[assignment]  # a function called like the class
 
     # The cluster.
 
@@ -241,7 +241,7 @@ class Scene:
         self.check()
 
     def check(self) -> None:
-        """No call is overdue, and the router keeps no more than it needs."""
+        """Check that no call is overdue, and that the router keeps no more than it needs."""
         now_ms, router = self.simulation.now_ms, self.router
         for call in self.open.values():
             assert now_ms <= call.deadline_ms, f"{call} has not ended at its deadline"
@@ -251,7 +251,7 @@ class Scene:
         assert len(router._unsettled) <= len(router._deadlines) <= 2 * len(router._unsettled) + 200
 
     def outage(self) -> None:
-        """Stop all brokers for as long as a refusal counts; soon afterwards, the metadata is refreshed unasked."""
+        """Stop all brokers for as long as a refusal is remembered; soon after that, metadata is refreshed unasked."""
         self.metadata = "good"
         self.refused.clear()
         self.simulation.stalled.clear()
@@ -265,7 +265,7 @@ class Scene:
         assert self.router.metadata.refreshed_ms > begun_ms, "the metadata was not refreshed"
 
     def mend(self) -> None:
-        """Mend all faults; a request to a stalled broker waits until it times out."""
+        """Repair all faults; a request to a stalled broker waits until it times out."""
         self.simulation.down.clear()
         self.simulation.stalled.clear()
         self.refused.clear()
@@ -280,7 +280,7 @@ class Scene:
         self.simulation.run(900)  # a throttled client waits
 
     def greet(self) -> None:
-        """Reach every broker promptly through every connection."""
+        """Check that every broker is reached promptly through every connection."""
         errors: list[KafkaWireError | None] = []
         self.router.refresh(errors.append)
         for name in TARGETS:
@@ -327,7 +327,7 @@ class Scene:
 
 @given(steps(KINDS, 30), steps(KINDS, 15))
 @example([("want", "missing")], [])  # dropped while the router requested it from the broker
-@example(  # the mark of a refused login, which an ordinary failure removes
+@example(  # an ordinary failure clears the mark left by a refused login
     [("pass", 400), *(("refuse", node) for node in (3, 2, 1)), ("pass on", 1_000), ("outage",)], []
 )
 @example(  # another call is refused during a call's pause; the call still makes its own attempt afterwards

@@ -1,6 +1,6 @@
 """A router knows why a broker or a coordinator cannot be reached, and says so even after it has ended.
 
-Method: a simulated cluster whose brokers are down.
+Method: use a simulated cluster whose brokers are down.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUP = Coordinator(CoordinatorType.GROUP, "g")
 
 @pytest.fixture
 def simulation() -> Simulation:
-    """A cluster of nodes 1 and 2."""
+    """A simulated cluster of nodes 1 and 2."""
     simulation = Simulation(Router(options(servers="node-1:9092,node-2:9092"), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2], {"t": [1, 2]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
@@ -49,7 +49,7 @@ def test_the_trouble_of_one_broker_is_its_own(simulation: Simulation) -> None:
     assert isinstance(simulation.router.trouble(2), ConnectFailed)
     assert simulation.router.trouble(1) is None
     assert simulation.router.trouble(3) is None, "the node is unknown"
-    assert simulation.router.trouble() is None, "not all are down"
+    assert simulation.router.trouble() is None, "not all brokers are down"
 
 
 def test_nobody_can_be_reached_if_all_are_down(simulation: Simulation) -> None:
@@ -107,7 +107,7 @@ def test_a_response_that_frees_a_link_has_a_turn_for_those_that_wait(simulation:
     assert first.next_poll is NextPoll.SOON
     second = beating(simulation, Node(1), NextPoll.NONE)
     simulation.run(20)
-    assert second.result is None, "the broker throttles this client"
+    assert second.result is None, "the broker is throttling this client"
     simulation.run(100)
     assert isinstance(second.result, HeartbeatResponse)
 
@@ -144,13 +144,13 @@ def test_whether_any_broker_takes_calls(simulation: Simulation) -> None:
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
     beating(simulation, ANY_BROKER)
     simulation.run(100)
-    assert not router.takes_calls(simulation.now_ms), "the only connected broker throttles this client"
+    assert not router.takes_calls(simulation.now_ms), "the only connected broker is throttling this client"
     simulation.run(5_000)
     assert router.takes_calls(simulation.now_ms)
 
 
 def test_a_call_fails_once_every_broker_has_been_tried_since_it_was_made(simulation: Simulation) -> None:
-    """One broker refuses immediately, the other after a while; a call made in between waits for both."""
+    """One broker refuses immediately, and the other after a while; a call made in between waits for both."""
     simulation.down.add(1)
     simulation.stalled.add(2)
     ends: list[tuple[int, int]] = []

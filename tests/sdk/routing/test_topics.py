@@ -1,6 +1,6 @@
-"""Names that no topic can have are refused with a reason, and errors about common mistakes say what to do.
+"""Names that no topic can have are refused with a reason; errors about common mistakes say what to do.
 
-Method: a table of names.
+Method: check a table of names.
 """
 
 from __future__ import annotations

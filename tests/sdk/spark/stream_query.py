@@ -1,4 +1,4 @@
-"""A streaming query without Spark, which calls a reader in the order in which Spark calls it."""
+"""A streaming query without Spark; it calls a reader in the order in which Spark would."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class StreamQuery(ABC):
     """The checkpoint of a query, and its rows as (partition, offset).
 
     Attributes:
-        options: the reader's options; a restart uses their current values.
+        options: the reader's options; their current values are used in a restart.
         reader: the current reader.
         rows: the rows that `take_all` has read.
-        offsets: the start of the query, then the ends of the micro-batches.
+        offsets: the start of the query, followed by the ends of the micro-batches.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -30,22 +30,22 @@ class StreamQuery(ABC):
 
     @abstractmethod
     def new_reader(self) -> Any:
-        """Return a reader of the columns partition and offset."""
+        """Return a reader for the columns partition and offset."""
 
     def start(self) -> None:
-        """Start, or restart with nothing but the checkpoint."""
+        """Start, or restart from nothing but the checkpoint."""
         self.reader = self.new_reader()
         if not self.offsets:
             self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
 
     def start_again(self, **options: str) -> None:
-        """Stop, and restart with these options changed."""
+        """Stop and restart, with these options changed."""
         self.reader.stop()
         self.options.update(options)
         self.start()
 
     def plan(self) -> bool:
-        """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
+        """Write the end of the next micro-batch to the checkpoint, and return whether there is one."""
         end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())
         self.offsets.append(json.loads(json.dumps(end)))
         return self.offsets[-1] != self.offsets[-2]

@@ -1,4 +1,4 @@
-"""A client used in a `with` connects and disconnects, and leaves no thread, even if it could not connect."""
+"""A client used in a `with` statement connects and disconnects, and leaves no thread, even if it could not connect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""However large a batch becomes, a Spark worker uses less than 1 GiB, and a batch over the limit is reported.
+"""However large a batch becomes, a Spark worker uses less than 1 GiB, and a batch above the limit is reported.
 
-Method: batches of a few KB that expand to 100 MiB, or to millions of objects, go through each path to rows in a small
-local Spark, several in a row; the kernel reports a worker's peak memory.
+Method: send batches of a few KB that expand to 100 MiB, or to millions of objects, through each path to rows in a small
+local Spark, several in a row, and read the workers' peak memory from the kernel.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.timeout(400)
 
 WORKER_MAX_MB = 1024
 EXTRA = ["sequence", "compression", "batchPosition"]
-#: The number of copies of each bomb in the input: their garbage must not add up.
+#: The number of copies of each bomb in the input; their garbage must not add up.
 COPIES = 3
 
-#: As objects, they would take some 500 MB.
+#: The number of small records; as objects, they would take some 500 MB.
 RECORDS = 3_000_000
 OLD_MESSAGES = 100_000
-#: The headers of one record: as small as possible, in a batch of the maximum decompressed size.
+#: The number of headers in one record, as small as possible, in a batch of the maximum decompressed size.
 HEADERS = MAX_DECOMPRESSED_BYTES // 2 - 100
 
 
@@ -46,7 +46,7 @@ def old_messages() -> bytes:
     return builder.build()
 
 
-#: Each bomb, and how many of its records are read, or None if it is damage.
+#: Each bomb, with the number of its records that are read, or None if it is damage.
 BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
     "records": (lambda: bomb(Compression.ZSTD, small_records(RECORDS), RECORDS), RECORDS),
     "headers": (lambda: bomb(Compression.LZ4, headers_of_a_record(HEADERS)), None),
@@ -60,7 +60,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
 
 @pytest.fixture(scope="module", params=BOMBS)
 def case(request: pytest.FixtureRequest) -> tuple[bytes, int, int]:
-    """Return a bomb between two batches of 10 records, and how many records and damaged regions `COPIES` of it have."""
+    """Return a bomb between two batches of 10 records, and the records and damaged regions in `COPIES` of it."""
     make, records = BOMBS[request.param]
     damages = 0 if records is not None else COPIES
     between = (10).to_bytes(8, "big") + make()[8:] if request.param != "old messages" else make()
@@ -101,7 +101,7 @@ def test_segments(spark: Any, case: tuple[bytes, int, int], tmp_path: Path) -> N
 
 
 def test_lists(spark: Any, case: tuple[bytes, int, int]) -> None:
-    """A list has to be complete; one that is too large is an error that suggests a way out."""
+    """A list has to be complete; a list that is too large is an error that suggests a way out."""
     from pyspark.errors import PythonException
 
     data, records, damages = case

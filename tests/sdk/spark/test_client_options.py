@@ -1,4 +1,4 @@
-"""Clients of sources and sinks get one name for each option, whichever spelling a query uses."""
+"""The clients of sources and sinks get one name for each option, whichever spelling a query uses."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ KINDS = {"reader": (ConsumerOptions, REFUSED_OF_READERS), "writer": (ProducerOpt
     ],
 )
 def test_values(kind: str, given: dict[str, str], expected: dict[str, object]) -> None:
-    """A value that cannot be parsed stays text, which the client refuses."""
+    """A value that cannot be parsed remains text, which the client refuses."""
     assert read_client_options({**SERVERS, **given}, *KINDS[kind]) == {"bootstrap_servers": "a:1", **expected}
 
 
 def test_values_as_java_takes_them() -> None:
-    """The Java clients insist on the case of all other values, and so do ours."""
+    """The Java clients insist on the letter case of all other values, and so do ours."""
     for kind, option, text in [("writer", "compression", "ZSTD"), ("reader", "isolation_level", "READ_COMMITTED")]:
         options, refused = KINDS[kind]
         assert read_client_options({**SERVERS, option: text}, options, refused)[option] == text
@@ -45,7 +45,7 @@ def test_values_as_java_takes_them() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_refused(kind: str) -> None:
-    """Both spellings of each refused option raise an error whose reason makes sense to users of Spark."""
+    """Both spellings of each refused option raise an error whose reason makes sense to Spark users."""
     options, refused = KINDS[kind]
     for name, reason in refused.items():
         for spelling in {name, name.replace("_", ".")}:

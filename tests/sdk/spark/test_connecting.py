@@ -1,4 +1,4 @@
-"""Starting a client waits for unavailable brokers, up to a limit, and for nothing else."""
+"""A client that starts waits for unavailable brokers, up to a limit, and for nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Away:
     """Unavailable brokers, and a clock that only pauses advance.
 
     Args:
-        errors: the errors of the attempts; the last one is repeated, and None means success.
+        errors: the error from each attempt; the last one is repeated, and None means success.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: KafkaWireError | None) -> None:
@@ -46,7 +46,7 @@ def refused() -> ConnectFailed:
 
 
 def test_it_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses grow up to a limit of their own."""
+    """The pauses grow up to their own limit."""
     away = Away(monkeypatch, *(refused() for _ in range(7)), None)
     connect(away.start, 60_000)
     assert away.pauses == [100, 200, 400, 800, 1_600, 3_000, 3_000]
@@ -62,7 +62,7 @@ def test_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [AuthenticationFailed("broker", "sasl"), ConnectionLost("as the test wants it")])
 def test_what_does_not_help_is_not_repeated(error: KafkaWireError, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retrying a refused login might lock the user out; errors after connecting are the client's business."""
+    """Retrying a refused login might lock the user out; the client itself handles errors after connecting."""
     away = Away(monkeypatch, error)
     with pytest.raises(type(error)):
         connect(away.start, 60_000)

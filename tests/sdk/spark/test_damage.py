@@ -1,6 +1,6 @@
-"""Modes are those of Spark, and dropped data is counted and logged, within a limit.
+"""Modes are Spark's, and dropped data is counted and logged, up to a limit.
 
-Method: names in every case; more damage than is logged; the texts for places and errors.
+Method: parse names in every letter case, report more damage than is logged, and check the texts for places and errors.
 """
 
 from __future__ import annotations

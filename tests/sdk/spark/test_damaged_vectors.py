@@ -1,9 +1,8 @@
-"""Damaged batches from Apache Kafka in each mode: every record that Kafka reads is found, and nothing is dropped
-silently.
+"""From Apache Kafka's damaged batches, each mode reads every record that Kafka reads, and drops nothing silently.
 
-Method: the inputs with records from `conformance/vectors/corrupt.jsonl.gz`, with the results of Kafka's own reader:
-batches with flipped bits, truncated batches, and batches resealed with a valid checksum but other sizes, counts and
-codecs.
+Method: read the inputs with records from `conformance/vectors/corrupt.jsonl.gz` (batches with flipped bits, truncated
+batches, and batches resealed with a valid checksum but other sizes, counts and codecs), and compare with the results of
+Kafka's own reader.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def read(data: bytes, mode: Mode) -> tuple[list[Row], list[tuple[int, int]]]:
 
 
 def of_kafka(vector: dict[str, Any]) -> list[tuple[int, list[Row]]]:
-    """Return the number of records and the first records that Kafka has read from each complete batch with data."""
+    """Return, for each complete batch with data, the number of records that Kafka has read and the first of them."""
     batches = vector["batches"] if vector["outcome"] == "decoded" else vector["batches"][:-1]
     return [
         (
@@ -77,7 +76,7 @@ def of_kafka(vector: dict[str, Any]) -> list[tuple[int, list[Row]]]:
 
 
 def _bytes(text: Any) -> Any:
-    """Return a value of a vector; vectors do not contain large values."""
+    """Return a vector's value; vectors do not contain large values."""
     return b64decode(text) if isinstance(text, str) else text
 
 

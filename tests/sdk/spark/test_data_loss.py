@@ -1,4 +1,4 @@
-"""Lost data is an error or a line in the log, and both say what was lost."""
+"""Lost data causes an error or a log line, and both say what was lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Batches from any number of places share Arrow batches of limited size, and every row keeps the facts of its batch.
+"""Batches from any number of places share Arrow batches of limited size, and every row keeps its batch's attributes.
 
-Method: limits from one row upward, subsets of the columns, ranges of offsets, damage between batches;
+Method: decode with limits from one row upward, subsets of the columns, ranges of offsets, and damage between batches;
 `test_raw_values.py` compares whole values.
 """
 
@@ -85,7 +85,7 @@ def test_a_range_is_not_that_of_what_is_added_at_once(names: list[str]) -> None:
     whole = batch(5)
     list(decoder.add(PLACES[0], batch(0), 0, (1, 2)))
     size, _ = decoder.add_plain(PLACES[0], whole.data, PlainBatches(90, len(whole.data)))
-    if not size:  # the engine without an extension adds none
+    if not size:  # the engine without an extension adds no batches
         list(decoder.add(PLACES[0], whole, 90))
     (found,) = decoder.finish()
     assert found["offset"].to_pylist() == [1, 5, 6, 7, 8, 9]
@@ -144,7 +144,7 @@ def test_a_time_that_spark_cannot_hold_has_its_place() -> None:
     assert (row[CORRUPT]["path"], row[CORRUPT]["position"]) == (PLACES[-1].path, 200)
 
 
-#: Two of them are more than Spark can hold; -1 means no timestamp.
+#: Two of these times are more than Spark can hold; -1 means no timestamp.
 TIMES_MS = [0, INT64_MAX // 1000, 5, INT64_MAX // 1000 + 1, INT64_MAX, -1]
 
 
@@ -166,7 +166,7 @@ TIMES_MS = [0, INT64_MAX // 1000, 5, INT64_MAX // 1000 + 1, INT64_MAX, -1]
 )
 @pytest.mark.parametrize("rows_max", [1, 4, 10**6])
 def test_times(times_ms: tuple[int | None, int | None], rows_max: int) -> None:
-    """The stored time counts, whether or not Spark can hold it, and whether or not it is a column; damage is kept."""
+    """The stored time is used, whether or not Spark can hold it, and whether or not it is a column; damage is kept."""
     low, high = times_ms
     expected = [
         offset

@@ -1,7 +1,7 @@
 """A flipped bit in a column or a segment never silently removes or changes a record.
 
-Method: a hundred batches of every compression type form one value, and one segment; one bit at a time is flipped, in
-each mode: in each byte of one header, and in as many further bytes as KAFKAWIRE_SPARK_FLIPS says.
+Method: join a hundred batches of every compression type into one value and one segment; in each mode, flip one bit at a
+time, in each byte of one header and in as many other bytes as KAFKAWIRE_SPARK_FLIPS says.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kafkawire.sdk.spark.segments.storage import SegmentFiles  # noqa: E402 - it
 from tests.sdk.spark.segments.logs import batch, planned, write_segment  # noqa: E402 - it needs pyarrow
 
 FLIPS = int(os.environ.get("KAFKAWIRE_SPARK_FLIPS", "300"))
-#: Reading after a flip takes 1 to 3 ms.
+#: Reading after each flip takes 1 to 3 ms.
 pytestmark = pytest.mark.timeout(60 + FLIPS // 20)
 
 RECORDS_OF_A_BATCH = 6
 BATCHES = [batch(RECORDS_OF_A_BATCH * number, RECORDS_OF_A_BATCH, Compression(number % 5)) for number in range(100)]
 DATA = b"".join(BATCHES)
-#: Not covered by the checksum: the offset of the first record, and the leader epoch.
+#: The fields that the checksum does not cover: the first record's offset and the leader epoch.
 UNCHECKED = {*range(8), *range(12, 16)}
 NAMES = ("offset", "key", "value")
 
@@ -44,7 +44,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def flips(seed: int) -> Iterable[tuple[int, int, bytes]]:
-    """Yield a position in the data and in its batch, and the data with a flipped bit there. One header is complete."""
+    """Yield a position in the data and in its batch, and the data with a bit flipped there; one header is complete."""
     chance = random.Random(seed)
     starts = [position for each in BATCHES for position in range(len(each))]
     header = range(starts.index(0, len(DATA) // 2), len(DATA))[:BATCH_HEADER_BYTES]
@@ -82,15 +82,15 @@ def check(rows: Rows, *, is_told: bool, within: int, position: int) -> None:
 
     Args:
         rows: the record rows.
-        is_told: whether damage was reported.
-        within: the position of the bit in its batch.
-        position: its position in the data.
+        is_told: whether damage has been reported.
+        within: the bit's position in its batch.
+        position: the bit's position in the data.
     """
     if within not in UNCHECKED:
         assert is_told or rows == WHOLE, position
         assert set(rows) <= set(WHOLE), position
     assert is_told or [row[1:] for row in rows] == [row[1:] for row in WHOLE], position
-    # A wrong length leads to the next batch, or beyond it.
+    # A wrong length may lead to the next batch or beyond it.
     assert len(rows) >= len(WHOLE) - 2 * RECORDS_OF_A_BATCH, position
 
 
@@ -116,7 +116,7 @@ def test_column(mode: Mode, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("mode", sampled(Mode, 3))
 def test_segment(mode: Mode, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Another segment follows, which shows where this segment's offsets end."""
+    """Another segment follows, and shows where this segment's offsets end."""
     names = (*NAMES, CORRUPT) if mode is Mode.PERMISSIVE else NAMES
     path = write_segment(tmp_path / "orders-0", BATCHES)
     write_segment(tmp_path / "orders-0", [batch(len(WHOLE), 1)])

@@ -1,6 +1,6 @@
-"""Transactions end as for Kafka's consumer and its logs: by markers after the records, or by the list in a response.
+"""Transactions end as in Kafka's logs and consumer: by markers after the records, or by the list in a response.
 
-Method: interleaved transactions of two producers, batch by batch, in both ways; damaged and unknown markers.
+Method: read interleaved transactions of two producers, batch by batch, in both ways; read damaged and unknown markers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def marker(offset: int, producer_id: int, is_commit: bool, key: bytes | None = N
     return builder.build()
 
 
-#: Each batch, and whether a reader of committed records sees it.
+#: The batches, and whether a reader of committed records sees each.
 LOG: list[tuple[bytes, bool | None]] = [
     (records(0, 1), False),
     (records(1, 2), True),
@@ -62,7 +62,7 @@ def test_by_markers() -> None:
 
 
 def test_by_a_response() -> None:
-    """A response ends before open transactions, and lists the aborted ones in any order."""
+    """A response ends before open transactions, and lists aborted ones in any order."""
     aborted = AbortedByResponse([AbortedTransaction(2, 7), AbortedTransaction(1, 0)])
     found = [aborted.is_visible(batch) for batch in BATCHES[:10]]
     assert found == [bool(is_seen) for is_seen in SEEN[:10]]
@@ -85,7 +85,7 @@ def test_damaged_markers(key: bytes) -> None:
 
 
 def test_a_marker_that_compaction_has_removed() -> None:
-    """The marker's batch is kept without the record, for the producer state; it no longer ends a transaction."""
+    """The marker's batch is kept for the producer state, without the record; it no longer ends a transaction."""
     data = empty_batch(base_offset=4, last_offset_delta=0, producer_id=1, producer_epoch=0, is_control=True)
     (empty,) = walk(data)
     outcomes = Outcomes()

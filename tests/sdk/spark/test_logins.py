@@ -1,4 +1,4 @@
-"""A login is parsed in the form that Java clients accept; any other form is refused, and not shown."""
+"""A login is parsed in the form that Java clients accept; any other form is refused, without being shown."""
 
 from __future__ import annotations
 

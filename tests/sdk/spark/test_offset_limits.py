@@ -1,4 +1,4 @@
-"""A micro-batch takes about its limit of offsets, from every partition that has records, and always advances."""
+"""A micro-batch takes approximately its offset limit, from every partition that has records, and always advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Impossible offsets are damage in their own batch, not in its neighbours."""
+"""Impossible offsets are reported as damage in their own batch, not in its neighbours."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.offset_order import InOrder
 from tests.sdk.spark.segments.logs import batch
 
-#: (first offset, count) of batches; None for bytes that are not a batch.
+#: (first offset, count) for each batch; None for bytes that are not a batch.
 Batches = list[tuple[int, int] | None]
 
 
 def ordered(batches: Batches, end_offset: int | None = None, *, is_elsewhere: bool = False) -> list[int | str]:
-    """Return the first offsets of batches, and the text for each damaged region."""
+    """Return the batches' first offsets, and the text for each damaged region."""
     content = b"".join(b"x" * 80 if each is None else batch(*each) for each in batches)
     found = InOrder(read_stored(Memory(content)), 0, end_offset, lambda batch: is_elsewhere)
     return [f"{each.base_offset}: {each.reason}" if isinstance(each, Damage) else _first(each) for each in found]
@@ -69,7 +69,7 @@ def test_damage_between() -> None:
 
 
 def test_what_comes_with_a_fetch() -> None:
-    """A response may span several segments, between which cleaning has left a gap of any size."""
+    """A response may span several segments, between which cleaning may have left gaps of any size."""
     content = batch(0, 5) + batch(2**40, 5)
     found = list(InOrder(read_stored(Memory(content)), 0, None, is_segment=False))
     assert all(isinstance(each, Stored) for each in found)
@@ -85,7 +85,7 @@ def test_following_segment() -> None:
 
 
 def test_batches_that_are_taken_before_they_are_found() -> None:
-    """A batch after a gap or damage is never taken before its offset is known to be right."""
+    """A batch after a gap or damage is never taken before its offset is known to be correct."""
     batches = [batch(first, 5) for first in (0, 5, 20, 25, 30, 40, 45, 50)]
     content = b"".join([*batches[:5], b"x" * 80, *batches[5:]])
     seen = []

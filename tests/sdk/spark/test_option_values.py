@@ -1,4 +1,4 @@
-"""Values are parsed as Spark writes them; for any other value, the error says what was expected."""
+"""Values are parsed in the form in which Spark writes them; for any other value, the error says what was expected."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_names_in_reasons(reason: str, shown: str) -> None:
 
 
 def test_table_of_a_catalog() -> None:
-    """Spark passes some of its metadata when a table is created, and nothing when it is read."""
+    """Spark passes some of its metadata when a table is created, but nothing when the table is read."""
     given = {"option.mode": "x", "owner": "me", "Provider": "kafkawire", "mode": "x"}
     with pytest.raises(ConfigurationError, match=r"^provider='kafkawire': .* use CREATE TEMPORARY VIEW … USING$"):
         OptionTable({"mode": parse_flag}).read(given)

@@ -1,8 +1,8 @@
 """The programs on the pages about Spark run, and do what the pages say.
 
-Method: the Python blocks of a page, in order, form one program. Names of brokers and folders are replaced with those of
-an embedded broker and of a temporary folder; the prerequisites of a page are set up first, and its promises are checked
-afterwards. Skipped if Spark or Java is missing. `test_option_tables.py` covers the option tables.
+Method: join a page's Python blocks, in order, into one program. Replace the names of brokers and folders with those of
+an embedded broker and a temporary folder; set up the page's prerequisites first, and check its promises after that. The
+tests are skipped if Spark or Java is missing. `test_option_tables.py` covers the option tables.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def page(spark: Any, broker: Broker, tmp_path: Path) -> Callable[..., Names]:
-    """Return a function that runs some blocks of a page, and returns the names that they define."""
+    """Return a function that runs some of a page's blocks and returns the names that they define."""
 
     def run(name: str, chosen: slice = slice(None), **given: Any) -> Names:
         places = {
@@ -70,7 +70,7 @@ def create(broker: Broker, *topics: str) -> None:
 
 
 def rows_of(stream: Any, name: str) -> list[Any]:
-    """Return the rows of a stream that are now available."""
+    """Return the rows of a stream that are currently available."""
     query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(120)
@@ -106,7 +106,7 @@ def test_brokers(page: Callable[..., Names], broker: Broker) -> None:
     found = page("spark_brokers")["orders"]
     query = found.writeStream.format("memory").queryName("of_brokers").start()
     try:
-        query.processAllAvailable()  # it begins at the latest offset
+        query.processAllAvailable()  # the query begins at the latest offset
         with Producer(broker.bootstrap) as producer:
             producer.send("orders", b"later")
         query.processAllAvailable()

@@ -1,4 +1,4 @@
-"""The stand-in for a refused stream raises the original error, whichever call comes first, and no other."""
+"""The stand-in for a refused stream raises the original error and no other, whichever call comes first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The columns are the connector's, with others only on request; Spark's and Arrow's types agree.
+"""The columns are the connector's, with other columns only on request; Spark's and Arrow's types agree.
 
-Method: the table, every choice of columns, and Spark's own conversion of its types to Arrow's.
+Method: check the table, every choice of columns, and Spark's own conversion of its types to Arrow's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_declarations() -> None:
 
 
 def test_types_of_a_users_schema() -> None:
-    """Types are compared as Spark prints them, which may differ from how they were declared."""
+    """Types are compared in the form in which Spark prints them, which may differ from the declaration."""
     assert checked([("timestamp", "timestamp", True), (HEADERS, "array<struct<key:string,value:binary>>", True)]) == (
         "timestamp",
         "headers",
@@ -54,7 +54,7 @@ def test_types_of_a_users_schema() -> None:
 
 
 def test_schema_without_columns() -> None:
-    """Arrow batches without columns have no rows, so counting them would find nothing."""
+    """Arrow batches without columns have no rows, so a count would find nothing."""
     with pytest.raises(ConfigurationError, match="schema='': expected a column"):
         checked([])
 

@@ -110,7 +110,7 @@ def test_pattern() -> None:
     ],
 )
 def test_nothing_between(text: str, end: int, shown: str) -> None:
-    """The error shows the option's own text, not the end that the text stands for."""
+    """The error shows the option's own text, not the end for which the text stands."""
     other = EARLIEST if end == LATEST else LATEST
     offsets = parse_offsets("o", text, other)
     with pytest.raises(ConfigurationError) as caught:
@@ -139,7 +139,7 @@ def test_nothing_between(text: str, end: int, shown: str) -> None:
     ],
 )
 def test_order(starting: Offsets | Times, ending: Offsets | Times, reason: str) -> None:
-    """The error shows the option's value, and the offset that it stands for."""
+    """The error shows the option's value and the offset for which it stands."""
     bounds = Bound("start", starting), Bound("end", ending)
     check_order(*bounds, ORDERS, 4, 4)
     with pytest.raises(ConfigurationError) as caught:

@@ -1,10 +1,10 @@
-"""Producer snapshots that Apache Kafka 4.3.0 wrote."""
+"""Producer snapshots written by Apache Kafka 4.3.0."""
 
 from __future__ import annotations
 
 __all__ = ["EMPTY", "KAFKAS"]
 
-#: Producers in the order of a Java hash table with 16 buckets; the one with id 0 has an open transaction.
+#: Producers in the order of a Java hash table with 16 buckets; the producer with id 0 has an open transaction.
 KAFKAS = bytes.fromhex(
     "000140f349d800000006"
     "0000000100000001000000000001000000000000000900000001"

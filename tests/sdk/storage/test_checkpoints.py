@@ -1,6 +1,6 @@
 """Checkpoints are read as Kafka writes them, and damage is always noticed.
 
-Method: exact contents, copied by hand from files of Apache Kafka 4.3; a cut at every byte.
+Method: read exact contents, copied by hand from files of Apache Kafka 4.3, and cut them at every byte.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Files are named as Kafka names them, and only such names are read.
+"""Files are named as Kafka names them, and only such names are recognized.
 
-Method: names spelled out by hand.
+Method: compare with literal names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Indexes are read whole or entry by entry; preallocated space is not read as entries, and damage is reported.
 
-Method: hand-made entries, unused space of every size after them, and cuts at every byte.
+Method: read handmade entries, with unused space of every size after them, and with cuts at every byte.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_no_entries(index: IndexFormat, form: str, entries: list[tuple[int, int]
 
 @EACH
 def test_room(index: IndexFormat, form: str, entries: list[tuple[int, int]]) -> None:
-    """The last byte of an entry may be zero, and is then not unused space."""
+    """The last byte of an entry may be zero, and must not be taken for unused space."""
     for kept in (1, 2, 3):
         for count in (1, 2, 100):
             content = packed(form, entries[:kept]) + bytes(count * index.entry_bytes)
@@ -121,7 +121,7 @@ def test_one_entry_at_a_time(index: IndexFormat, form: str, entries: list[tuple[
 
 
 def test_the_first_entry_may_be_zeros() -> None:
-    """The first batch's entry is 0, 0 if it has one record at position 0."""
+    """The first batch's entry is (0, 0) if the batch has one record and is at position 0."""
     found = IndexEntries(Source(packed(">ii", [(0, 0), (1, 68)]) + bytes(80)), OFFSET_INDEX)
     assert [found.value_at(key) for key in (0, 1, 9)] == [0, 68, 68]
 

@@ -1,6 +1,6 @@
 """The identity of a data directory is read as Apache Kafka writes it.
 
-Method: the hand-written content of a file, and the same content with one property missing.
+Method: read the handwritten content of a file, and the same content with one property missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The folder of a partition states the topic id, as Apache Kafka writes it.
+"""A partition's folder states the topic id as Apache Kafka writes it.
 
-Method: the hand-written content of a file, then damaged.
+Method: read the handwritten content of a file, then damage it.
 """
 
 from __future__ import annotations

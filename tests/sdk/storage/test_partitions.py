@@ -1,6 +1,6 @@
-"""The name of a folder says which partition is in it, and whether the folder is in use.
+"""A folder's name says which partition is in it and whether the folder is in use.
 
-Method: names that Apache Kafka gives, and other names.
+Method: read names that Apache Kafka gives, and other names.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_other_folders(name: str) -> None:
 def test_names_of_folders(topic: str) -> None:
     assert has_folder_name(topic, 0)
     assert has_folder_name(topic, 2**31 - 1)
-    assert not has_folder_name(topic, -1), "it would be the folder of another partition"
+    assert not has_folder_name(topic, -1), "the name would be that of another partition's folder"
     assert not has_folder_name(topic, 2**31)
 
 

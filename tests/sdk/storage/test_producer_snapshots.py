@@ -1,6 +1,6 @@
-"""Snapshots equal those of Apache Kafka byte for byte, and damage is noticed anywhere.
+"""Snapshots equal Apache Kafka's byte for byte, and damage is noticed wherever it is.
 
-Method: a file that Apache Kafka 4.3.0 wrote, read and written again; the same file cut, and with each byte changed.
+Method: read a file written by Apache Kafka 4.3.0, and write it back; cut the same file, and change each byte.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Properties files are read as Java reads them.
 
-Method: a table of lines; written properties are read back.
+Method: read a table of lines; write properties, and read them back.
 """
 
 from __future__ import annotations

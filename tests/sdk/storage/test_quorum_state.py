@@ -1,6 +1,6 @@
-"""The state of a quorum is a JSON object whose numbers JSON can represent.
+"""A quorum's state is a JSON object whose numbers JSON can represent.
 
-Method: contents that Apache Kafka writes, and other contents.
+Method: read content that Apache Kafka writes, and other content.
 """
 
 from __future__ import annotations

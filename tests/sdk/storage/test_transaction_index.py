@@ -1,6 +1,6 @@
-"""Entries of aborted transactions equal those of Apache Kafka, and entries that no broker writes are reported.
+"""Entries for aborted transactions equal Apache Kafka's, and entries that no broker writes are reported.
 
-Method: an entry that Apache Kafka 4.3.0 wrote; hand-made entries, in pieces of every size, and damaged ones.
+Method: read an entry written by Apache Kafka 4.3.0, handmade entries in pieces of every size, and damaged entries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The blocking admin manages a cluster from any thread.
 
-Method: the in-process reference broker.
+Method: use the in-process reference broker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A blocking consumer returns every record once, however the application reads, while it takes part in its group.
+"""A blocking consumer takes part in its group and returns every record once, however the application reads.
 
-Method: the consumer on its I/O thread against a scripted in-memory broker, whose responses tell the test when to go on;
-nothing sleeps. Work that must continue while the application is busy is tested with both the blocking and the asyncio
-consumer.
+Method: run the consumer on its I/O thread against a scripted in-memory broker, whose responses tell the test when to go
+on; nothing sleeps. Work that must continue while the application is busy is tested with both the blocking and the
+asyncio consumer.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def test_threads_share_the_records() -> None:
         consumer.close()
         for reader in readers:
             reader.join(10)
-            assert not reader.is_alive(), "close ends the iterations of other threads"
+            assert not reader.is_alive(), "close must end the iterations of other threads"
     assert sorted(found) == EVERYTHING
 
 
@@ -235,7 +235,7 @@ def beating(broker: StoringBroker, wanted: int) -> threading.Event:
 
 
 def fetching(broker: StoringBroker, offset: int) -> threading.Event:
-    """Return an event that is set when partition 0 is fetched from an offset or beyond."""
+    """Return an event that is set when partition 0 is fetched from the given offset or beyond."""
     reached = threading.Event()
     usual = broker.responders[ApiKey.FETCH]
 
@@ -257,7 +257,7 @@ def test_heartbeats_and_fetches_go_on_while_the_application_is_busy() -> None:
     beats, ahead = beating(broker, 5), fetching(broker, COUNT // 2)
     with consumer_of(broker, "t", **GROUP, auto_commit_interval_ms=5) as consumer:
         next(iter(consumer))
-        assert ahead.wait(10), "all of it was fetched"
+        assert ahead.wait(10), "everything must have been fetched"
         assert beats.wait(10)
 
 
@@ -276,7 +276,7 @@ def test_heartbeats_and_fetches_go_on_while_the_event_loop_is_blocked() -> None:
 
 
 class Listener:
-    """Records its calls and their threads; `on` holds the actions to take."""
+    """A listener that records its calls and their threads; `on` holds the actions to take."""
 
     def __init__(self, **on: Callable[[], object]) -> None:
         self.told: list[tuple[str, int]] = []
@@ -298,7 +298,7 @@ class Listener:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer], Iterator[list[Record]]]) -> None:
-    """A seek in the listener takes effect before the first record, and a commit works while the consumer is closing."""
+    """A seek in the listener takes effect before the first record; a commit works while the consumer is closing."""
     broker = filled()
     listener = Listener(
         assigned=lambda: consumer.seek(T0, 40),
@@ -313,7 +313,7 @@ def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer
 
 
 def test_the_listener_is_called_before_each_read_and_each_wait() -> None:
-    """This is true even if there is always something to read, and if the wait is not for a record."""
+    """This is true even if there is always something to read, and even if the wait is not for a record."""
     listener = Listener()
     inner: Any = Consumer("broker:9092")._inner
     inner._calls = BlockingListenerCalls(listener, Mock(), Mock())

@@ -1,8 +1,8 @@
 """A signal handler or a finalizer may interrupt a blocking client anywhere, and use the same client without hanging.
 
-Method: the handler runs at successive instructions that the main thread executes during a call, here and in
-the libraries below, while the I/O thread runs, as it does during a real handler. The handler's calls return, and
-records are stored once and in order. To save time, some instructions are skipped; `step=1` visits all of them.
+Method: run the handler at successive instructions that the main thread executes during a call, in this package and in
+the libraries below it, while the I/O thread runs, as it does during a real handler. The handler's calls must return,
+and records must be stored once and in order. To save time, some instructions are skipped; `step=1` visits all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkawire.sync import Admin, Consumer, Producer
 from tests.sdk.instructions import interrupted_at
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: Longer than any handler takes, unless it waits for its own thread, and thus forever.
+#: Longer than any handler takes unless it waits for its own thread, and therefore forever.
 LIMIT_MS = 5_000
 
 T = TopicPartition("t", 0)
@@ -30,18 +30,18 @@ T = TopicPartition("t", 0)
 #: The distance between two interrupted instructions in the tests of closing, which need a new client for each.
 STEP = 17
 
-#: Every call here has fewer instructions.
+#: Every call in these tests has fewer instructions.
 INSTRUCTIONS_MAX = 20_000
 
 
 def everywhere(
     make: Callable[[int], Callable[[], object]], handler: Callable[[int], None], *, step: int, at_least: int = 100
 ) -> int:
-    """Repeat a call, interrupting it at a later instruction each time; return the number of its instructions.
+    """Repeat a call, interrupt it at a later instruction each time, and return the number of its instructions.
 
     Args:
-        make: prepares and returns the call.
-        handler: interrupts it.
+        make: a function that prepares and returns the call.
+        handler: the function that interrupts the call.
         step: the distance between two interrupted instructions.
         at_least: the minimum number of instructions in a call if tracing works.
     """
@@ -57,8 +57,8 @@ def broker() -> StoringBroker:
     return StoringBroker({"t": 1, "m": 1, **{f"new-{number}": 1 for number in range(2_000)}})
 
 
-#: States in which a `send` finds its partition's batch, with the value to send and the minimum number of instructions.
-#: The extension adds a record to an open batch without executing any instructions except the caller's.
+#: The states in which a `send` finds its partition's batch, with the value to send and the minimum number of
+#: instructions. The extension adds a record to an open batch without executing any instructions except the caller's.
 SITUATIONS = {
     "open": (b"x", 8),
     "to grow": (b"x" * 600, 100),
@@ -88,10 +88,10 @@ def test_a_handler_that_sends_and_flushes_anywhere_in_a_send(
     stored = [(record or b"").rstrip(b"x") for record in broker.values("t")]
     expected = [b"%d %s" % (place, what) for place in range(0, count, 3) for what in (b"before", b"inner", b"sent")]
     interrupted = [each for each in stored[1:] if int(each.split()[0]) < count]
-    assert sorted(interrupted) == sorted(expected), "each once"
+    assert sorted(interrupted) == sorted(expected), "each must be stored once"
     for what in (b"before", b"inner", b"sent"):
         mine = [each for each in interrupted if each.endswith(what)]
-        assert mine == [b"%d %s" % (place, what) for place in range(0, count, 3)], "in order"
+        assert mine == [b"%d %s" % (place, what) for place in range(0, count, 3)], "must be stored in order"
 
 
 def test_a_handler_anywhere_in_the_first_send_to_a_topic(broker: StoringBroker) -> None:
@@ -133,7 +133,7 @@ def test_a_handler_that_closes_anywhere_in_a_call(broker: StoringBroker, call: C
     count = everywhere(make, lambda place: producer.close(timeout_ms=LIMIT_MS), step=STEP)
     producer.close()
     stored = {int(value or b"") for value in broker.values("t") if (value or b"").isdigit()}
-    assert stored.issuperset(range(0, count, STEP)), "the handler flushes records sent earlier"
+    assert stored.issuperset(range(0, count, STEP)), "the handler must flush records sent earlier"
 
 
 READS: dict[str, Callable[[Consumer], object]] = {
@@ -173,7 +173,7 @@ def test_a_handler_that_closes_a_consumer_anywhere_in_a_call(
     consumer = Consumer(str(BROKER))
     everywhere(make, handler, step=STEP)
     consumer.close()
-    assert max(took) < LIMIT_MS / 1000, "no handler waited until its limit"
+    assert max(took) < LIMIT_MS / 1000, "no handler may wait until its limit"
 
 
 def test_a_handler_that_closes_an_admin_anywhere_in_a_call(broker: StoringBroker) -> None:
@@ -220,7 +220,7 @@ def test_a_finalizer_that_sends_wherever_garbage_is_collected(broker: StoringBro
 
 
 def test_close_keeps_its_limit_whatever_is_held(broker: StoringBroker) -> None:
-    """This is as if a handler had interrupted this thread in a log handler whose lock the I/O thread needs."""
+    """The effect is that of a handler that interrupts this thread in a log handler whose lock the I/O thread needs."""
     held = threading.Lock()
 
     def delivered(delivery: object) -> None:

@@ -1,8 +1,8 @@
-"""Ctrl-C ends every blocking call immediately, loses no record wherever it strikes, and programs then exit normally.
+"""Ctrl-C ends every blocking call immediately, loses no record wherever it occurs, and lets programs exit normally.
 
-Method: in separate programs, a thread sends the process a real SIGINT as soon as the main thread blocks, and the time
-until KeyboardInterrupt is caught is measured. In this process, an interrupt is planted at each function call within a
-read or a `send`, one after another.
+Method: in separate programs, let a thread send the process a real SIGINT as soon as the main thread blocks, and measure
+the time until KeyboardInterrupt is caught. In this process, plant an interrupt at each function call within a read or a
+`send`, one after another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.thorough import sampled
 #: The limit that the documentation promises.
 LIMIT_SECONDS = 0.1
 
-#: Each call is measured this many times, and the fastest time counts, because another program may have used the
+#: Each call is measured this many times, and the best time is used, because another program may have used the
 #: processor.
 ATTEMPTS = 3
 
@@ -76,7 +76,7 @@ ENDS = {"Producer": "client.close(flush=False)"}
 
 SMALL = "buffer_memory=5000, batch_size=2000"
 
-#: client, options, APIs that get no response, preparation, the call
+#: the client, its options, the APIs that get no response, the preparation, and the call
 CALLS = [
     ("Producer", "", ["PRODUCE"], "client.send('t', b'x')", "client.flush()"),
     ("Producer", "", ["PRODUCE"], "pass", "client.send('t', b'x').result()"),
@@ -97,7 +97,7 @@ CALLS = [
 
 
 def outcome(program: str) -> list[str]:
-    """Run a program and return its output; it must exit on its own, without printing any errors."""
+    """Run a program, which must exit by itself without printing any errors, and return its output."""
     text = program.replace("ROOT", str(Path(__file__).parents[3]))
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
@@ -114,7 +114,7 @@ def test_every_call_that_blocks(client: str, options: str, silent: list[str], be
     *times, closed = outcome(PROGRAM.format(root="ROOT", attempts=ATTEMPTS, end=ENDS.get(client, "pass"), **named))
     assert len(times) == ATTEMPTS
     assert min(map(float, times)) < LIMIT_SECONDS
-    assert float(closed.split()[-1]) < 6, "the block has its limit"
+    assert float(closed.split()[-1]) < 6, "the block must end within its limit"
 
 
 @pytest.mark.parametrize("client", ["Producer", "Consumer", "Admin"])
@@ -157,17 +157,17 @@ NEVER = 1_000_000
 
 
 class Interrupting:
-    """Interrupt the block at call number `at`, counted from 0, of the functions of this project."""
+    """Interrupt the block at call number `at`, counted from 0, among the calls to this project's functions."""
 
     def __init__(self, at: int) -> None:
         self.left = at
         self.struck = False
-        # Kept, since an interrupt in a finalizer that runs while Python creates a traced call's frame would free it too
-        # early.
+        # This is kept alive: otherwise, an interrupt in a finalizer that runs while Python creates a traced call's
+        # frame would free it too early.
         self._trace = self._called
 
     def __enter__(self) -> Interrupting:
-        gc.disable()  # finalizers of garbage from earlier tests would be interrupted
+        gc.disable()  # otherwise, finalizers of garbage from earlier tests would be interrupted
         sys.settrace(self._trace)
         return self
 
@@ -184,7 +184,7 @@ class Interrupting:
             self.left -= 1
 
 
-#: Each returns the result of a read: records, batches, or records by partition.
+#: Functions that return the result of a read: records, batches, or records keyed by partition.
 READS: dict[str, Callable[[Consumer, list[object]], Any]] = {
     "record": lambda consumer, kept: [next(iter(consumer))],
     "batch": lambda consumer, kept: [next(keep(consumer.batches(), kept))],
@@ -194,7 +194,7 @@ READS: dict[str, Callable[[Consumer, list[object]], Any]] = {
 
 
 def keep(batches: Iterator[ConsumerBatch], kept: list[object]) -> Iterator[ConsumerBatch]:
-    """Keep a generator alive, so that its end, which swallows exceptions, is not interrupted."""
+    """Keep a generator alive: its end swallows exceptions, so the end must not be interrupted."""
     kept.append(batches)
     return batches
 
@@ -206,7 +206,7 @@ def flat(found: Any) -> list[tuple[int, int]]:
     return [place for each in (found.values() if isinstance(found, dict) else found) for place in flat(each)]
 
 
-# Python itself ignores exceptions in a generator that it drops.
+# Python itself ignores exceptions in generators that it drops.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", READS)
 def test_reads_interrupted_anywhere_lose_nothing(way: str) -> None:
@@ -279,7 +279,7 @@ def test_only_what_was_on_its_way_is_handed_out_again(takes: bool, error: BaseEx
             inner.take(read)
     assert inner._core.reader.rewind.call_count == rewinds
     assert not inner.is_taking
-    inner._core = None  # there is nothing to end
+    inner._core = None  # there is no client to end
 
 
 def test_only_records_that_a_read_has_found_are_on_their_way() -> None:

@@ -1,4 +1,4 @@
-"""A blocking client runs on an I/O thread, and rejects an option that asks for anything else."""
+"""A blocking client runs on an I/O thread, and rejects options that ask for anything else."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every delivery of a blocking producer settles, from many threads, with a full buffer, in callbacks and in forks.
+"""Every delivery of a blocking producer is settled, even with many threads, a full buffer, callbacks and forks.
 
-Method: the producer on its I/O thread against a scripted in-memory broker or the reference broker.
+Method: run the producer on its I/O thread against a scripted in-memory broker or the reference broker.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ def test_flush_does_not_linger_for_a_topic_that_is_not_known_yet() -> None:
     broker = StoringBroker({"t": 1})
     with producer_of(broker, linger_ms=100_000, delivery_timeout_ms=200_000) as producer:
         producer.send("t", b"x")
-        producer.flush()  # the test would time out before the batch stopped lingering
+        producer.flush()  # the test would time out before the batch stops lingering
 
 
 def test_sending_from_many_threads() -> None:
-    """No record is lost, duplicated or torn, each thread's records keep their order, and every delivery settles."""
+    """No record is lost, duplicated or torn, each thread's records keep their order, and every delivery is settled."""
     broker = StoringBroker({"t": 3})
     count, threads = 2_000, 8
     kept: dict[int, list[Delivery]] = {}
@@ -132,7 +132,7 @@ def test_a_class_of_the_application_may_have_a_send_of_its_own() -> None:
         assert producer.send("t", b"x").result().offset == 0
         assert producer.count == 1
     with producer_of(broker) as plain:
-        assert plain.send == plain._inner.send, "without one, no call stands between the application and the engine"
+        assert plain.send == plain._inner.send, "without one, the application must call the engine directly"
 
 
 def test_a_transaction_is_committed_at_the_end_of_its_block_or_aborted() -> None:
@@ -255,7 +255,7 @@ def test_deliveries_go_on_while_the_loop_is_blocked() -> None:
         async with kafkawire.Producer(str(BROKER), network=broker.network, io="thread", **QUICK) as producer:
             settled = threading.Event()
             delivery = producer.send("t", b"x", on_delivery=lambda _: settled.set())
-            assert settled.wait(10), "nothing is delivered while the loop is blocked"
+            assert settled.wait(10), "deliveries must continue while the loop is blocked"
             assert delivery.done
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""A client with a driver, and machines that record their calls."""
+"""A client with a driver, and state machines that record their calls."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OPTIONS = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 10, "ret
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1_000, request_timeout_ms=1_000)
 
-#: The longest time that any test waits.
+#: The longest time for which any test waits.
 PATIENCE_SECONDS = 10
 
 
 class Machine:
-    """A machine that counts its polls, and may raise or wait."""
+    """A state machine that counts its polls, and may raise or wait."""
 
     def __init__(self, defect: BaseException | None = None, due_ms: int | None = None) -> None:
         self.polls: list[int] = []
@@ -101,7 +101,7 @@ def driven(client: Client) -> Iterator[Client]:
 
 
 def on_loop(broker: ScriptedBroker, test: Callable[[Client], Any], *machines: Machine) -> None:
-    """Run a client on the event loop of its caller."""
+    """Run a client on its caller's event loop."""
 
     async def run() -> None:
         client = Client(broker, *machines)
@@ -111,6 +111,6 @@ def on_loop(broker: ScriptedBroker, test: Callable[[Client], Any], *machines: Ma
                 await test(client)
         finally:
             await client.driver.end(Closed("the test is over"))
-            assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing is left on the loop"
+            assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing may be left on the loop"
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Streams that record what arrives."""
+"""Receivers that record what arrives, and a server that uses them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Notes:
 
 
 async def serve(context: ssl.SSLContext | None) -> tuple[asyncio.Server, Address, list[Notes]]:
-    """Listen like a broker called localhost, and return a list of its connections' receivers."""
+    """Listen like a broker called localhost; return the server, its address, and a list that gets its receivers."""
     accepted: list[Notes] = []
 
     def accept(wire: Wire) -> Notes:

@@ -1,4 +1,4 @@
-"""Requests on a connection, with responses that tests await; the product's router uses callbacks instead."""
+"""Send requests on a connection, and await their responses in tests; the product's router uses callbacks instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def send_request(
     version: int | None = None,
     timeout_ms: int | None = None,
 ) -> asyncio.Future[Response]:
-    """Write a request now, and return a future for its response; see `BrokerConnection.begin`."""
+    """Write a request immediately, and return a future for its response; see `BrokerConnection.begin`."""
     future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
     def settle(answer: Message | None, error: KafkaWireError | None) -> None:

@@ -1,4 +1,4 @@
-"""A broker that requires a login, and connections that log in."""
+"""A broker that requires a login, and functions for connections that log in."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Test = Callable[["SaslBroker"], Awaitable[None]]
 
 
 class SaslBroker(ScriptedBroker):
-    """A broker that knows one password, and whose sessions may outlive it.
+    """A broker that knows one password, whose change does not end the sessions.
 
     Attributes:
-        lifetimes_ms: the lifetimes of the next sessions; after these, 0 for no limit.
-        refuses: whether the broker rejects every password at present.
+        lifetimes_ms: the lifetimes of the next sessions; later sessions have 0, which means no limit.
+        refuses: whether the broker currently rejects every password.
         logins: the number of successful logins.
     """
 
@@ -64,7 +64,7 @@ async def plain(host: str) -> Authenticator:
 
 
 def with_broker(test: Test) -> None:
-    """Run a test with a broker; no task may be left."""
+    """Run a test with a broker, and check that no task is left."""
 
     async def run() -> None:
         broker = SaslBroker()
@@ -78,7 +78,7 @@ def with_broker(test: Test) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true, for two seconds at most."""
+    """Wait until a condition is true, for at most two seconds."""
     end_ms = monotonic_ms() + 2_000
     while not condition():
         assert monotonic_ms() < end_ms, "the condition did not become true"
@@ -86,7 +86,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def log_in_again(connection: BrokerConnection) -> None:
-    """Start the next login now."""
+    """Start the next login immediately."""
     driver = connection._gate
     assert driver._timer is not None
     driver._timer.cancel()

@@ -1,4 +1,4 @@
-"""A driver with a router that returns the actions that a test gives it, and records what the driver reports."""
+"""A driver whose router returns the actions that a test gives it, and records what the driver reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["scripted_driver"]
 
 
 class ScriptedRouter:
-    """A router that returns the actions that the test gives it, and records what the driver reports."""
+    """A router that returns the actions given by the test, and records what the driver reports."""
 
     def __init__(self) -> None:
         self.actions: list[Any] = []

@@ -1,6 +1,6 @@
-"""aiohttp looks names up on the clients' own threads, however busy the default executor is.
+"""aiohttp looks up names on the clients' own threads, however busy the default executor is.
 
-Method: a minimal HTTP server, addressed by name.
+Method: request a page from a minimal HTTP server, addressed by name.
 """
 
 from __future__ import annotations

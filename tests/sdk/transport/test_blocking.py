@@ -1,6 +1,6 @@
-"""Frames cross a socket whole, and the different ways in which a peer can end the connection are distinguished.
+"""Frames cross a socket whole, and the ways in which a peer can end the connection are distinguished.
 
-Method: a socket pair on loopback; the peer sends whole, truncated and invalid frames, or closes.
+Method: on a socket pair on loopback, let the peer send whole, truncated and invalid frames, or close.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.
 
 def test_frames_cross_whole() -> None:
     with connected() as (ours, peer):
-        assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small frame is sent immediately"
+        assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small frame must be sent immediately"
         ours.send(frame(b"abc"), frame(b""))
         assert peer.recv(100) == b"\0\0\0\x03abc\0\0\0\0"
         peer.sendall(frame(b"x" * 100_000) + frame(b"second"))

@@ -1,6 +1,6 @@
 """Requests get their responses; however a connection ends, every pending request fails with the reason.
 
-Method: the scripted in-memory broker responds, stays silent, or sends bytes that are not a response.
+Method: let the scripted in-memory broker respond, stay silent, or send bytes that are not a response.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.sdk.transport.responses import response_to, send_request
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
 
-#: The longest time that any test waits.
+#: The longest time for which any test waits.
 PATIENCE_SECONDS = 10
 
 
@@ -111,13 +111,13 @@ def test_version_is_the_highest_of_both() -> None:
     ids=["same", "older", "before KIP-511", "behind a proxy of another version"],
 )
 def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, asked: list[int]) -> None:
-    """The handshake ends with the highest version that the broker supports, or the lowest if the broker lists none."""
+    """The handshake ends with the highest version that the broker supports, or with the lowest if it lists none."""
 
     async def run() -> None:
         broker, versions = ScriptedBroker(), []
 
         class Peer:
-            """Answers ApiVersions like Kafka, in version 0 if it does not support the version of the request."""
+            """A peer that answers ApiVersions like Kafka, in version 0 if it does not support the request's version."""
 
             def __init__(self, wire: Wire) -> None:
                 self.wire = wire
@@ -152,7 +152,7 @@ def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, a
 def test_a_large_response_while_connecting_is_refused_by_its_length(content: bytes) -> None:
     async def run() -> None:
         class Peer:
-            """Starts a response of 100 MiB, and never completes it."""
+            """A peer that starts a response of 100 MiB and never completes it."""
 
             def __init__(self, wire: Wire) -> None:
                 self.wire = wire
@@ -195,7 +195,7 @@ def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize("option", ["connect_timeout_ms", "request_timeout_ms"])
 def test_a_port_that_accepts_and_says_nothing(option: str) -> None:
-    """The shorter timeout applies."""
+    """The shorter of the two timeouts applies."""
 
     async def run() -> None:
         broker = ScriptedBroker()
@@ -231,7 +231,7 @@ def test_an_encrypted_port_that_says_nothing_is_not_asked_for_tls() -> None:
 
 
 def test_a_host_with_a_long_label() -> None:
-    """Metadata may name such a host; the user's own addresses are checked when they are read."""
+    """Metadata may name such a host; addresses from the user are checked when they are read."""
 
     async def run() -> None:
         with pytest.raises(
@@ -367,9 +367,9 @@ def test_a_request_that_is_not_answered_in_time() -> None:
 
 
 def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier request that was answered leaves no deadline behind, neither before nor after that time.
+    """An earlier request that was answered leaves no deadline behind, whether that time has passed or not.
 
-    Only the test moves the clock, so no response has to arrive within any real time.
+    Only the test moves the clock, so no response has to arrive within a real time.
     """
     now_ms = 1_000
     monkeypatch.setattr("kafkawire.sdk.transport.connection.monotonic_ms", lambda: now_ms)
@@ -386,7 +386,7 @@ def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -
         _run_timer(connection)
         assert connection.is_open
         now_ms += 1
-        async with asyncio.timeout(PATIENCE_SECONDS):  # the connection checks again on its own
+        async with asyncio.timeout(PATIENCE_SECONDS):  # the connection checks again by itself
             with pytest.raises(RequestTimedOut, match="within 60 ms"):
                 await waiting
 
@@ -394,7 +394,7 @@ def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _run_timer(connection: BrokerConnection) -> None:
-    """Do what the deadline timer does when it is due."""
+    """Do what the deadline timer does when it fires."""
     assert connection._timer is not None, "no timer checks the deadlines"
     connection._timer.cancel()
     connection._check_deadlines()
@@ -423,7 +423,7 @@ def test_requests_in_flight_are_bounded() -> None:
 
 
 class Counting:
-    """Records how many bytes were sent and received, and when."""
+    """Records the number of bytes sent and received, and the times."""
 
     def __init__(self) -> None:
         self.sent_bytes: list[int] = []
@@ -485,7 +485,7 @@ def test_a_connection_that_this_client_closes_has_not_ended_by_itself() -> None:
 
 
 def test_what_a_lost_connection_has_not_sent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wire stops waiting once nothing can be sent."""
+    """The wire stops waiting when nothing can be sent any more."""
 
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         async def lost(wire: MemoryWire) -> None:
@@ -500,7 +500,7 @@ def test_what_a_lost_connection_has_not_sent_is_lost(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("has_unsent", [False, True])
 def test_an_ended_connection_waits_for_no_unsent_bytes(monkeypatch: pytest.MonkeyPatch, has_unsent: bool) -> None:
-    """The peer may hang, and the event loop may end along with the client."""
+    """The peer may hang, and the event loop may end together with the client."""
     ended: list[str] = []
     for name in ("close", "abort"):
         monkeypatch.setattr(MemoryWire, name, lambda wire, name=name: (ended.append(name), wire.break_off(None)))

@@ -1,6 +1,6 @@
-"""The driver carries out the decisions of machines and router on either kind of event loop, and ends all that it began.
+"""On both kinds of event loop, the driver carries out what machines and router decide, and ends everything it began.
 
-Method: the client's router over the scripted in-memory broker; machines that count, raise or wait.
+Method: run the client's router over the scripted in-memory broker, with machines that count, raise or wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafkawire.sdk.transport.wire import FrameReceiver, Wire
 from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven, on_loop
 
-#: This is how web frameworks keep the current request for their tasks.
+#: Web frameworks keep the current request for their tasks in such a variable.
 REQUEST = ContextVar("REQUEST", default="of nobody")
 
 
@@ -109,7 +109,7 @@ def test_a_silent_broker_does_not_outlast_the_deadline() -> None:
         start_ms = monotonic_ms()
         with pytest.raises(RequestTimedOut):
             await client.metadata(timeout_ms=200)
-        assert monotonic_ms() - start_ms < 900, "not the timeout of the connection"
+        assert monotonic_ms() - start_ms < 900, "must not wait for the connection's timeout"
 
     on_loop(broker, test)
 
@@ -149,7 +149,7 @@ def test_a_request_that_cannot_be_written_is_an_error_of_its_call() -> None:
 
         with pytest.raises(LocalProtocolError, match="name"):
             await client.driver.ask(step)
-        assert isinstance(await client.metadata(), MetadataResponse), "the client goes on"
+        assert isinstance(await client.metadata(), MetadataResponse), "the client must keep working"
 
     on_loop(ScriptedBroker(), test)
 
@@ -171,7 +171,7 @@ def test_a_machine_is_polled_when_it_is_due_and_not_before() -> None:
 
 @pytest.mark.parametrize("from_another_thread", [False, True])
 def test_turns_and_connections_have_the_context_of_the_start(from_another_thread: bool) -> None:
-    """The context of a request that wakes the driver is not used."""
+    """The context of the request that wakes the driver is not used."""
     seen: list[str] = []
 
     class Noting(Machine):
@@ -216,7 +216,7 @@ def test_how_late_the_driver_is() -> None:
         end_ms = monotonic_ms() + 150
         while monotonic_ms() < end_ms:  # what a program must not do
             pass
-        assert client.driver.lag_ms(monotonic_ms()) >= 130, "the timer has not fired yet"
+        assert client.driver.lag_ms(monotonic_ms()) >= 130, "the timer must not have fired yet"
         await machine.turns(1)
         assert client.driver.lag_ms(monotonic_ms()) >= 130
         while client.driver.lag_ms(monotonic_ms()) >= 130:  # until a timer is on time again
@@ -232,7 +232,7 @@ def test_a_machine_that_is_always_due_does_not_spin() -> None:
 
     async def test(client: Client) -> None:
         await machine.turns(20)
-        assert machine.polls[-1] - machine.polls[-20] >= 10, "about one poll a millisecond at most"
+        assert machine.polls[-1] - machine.polls[-20] >= 10, "at most about one poll per millisecond"
 
     on_loop(ScriptedBroker(), test, machine)
 
@@ -339,7 +339,7 @@ def test_ending_after_the_loop_was_closed() -> None:
 
 
 def test_a_second_thread_finds_a_closed_loop_while_the_first_one_ends_the_driver() -> None:
-    """The second thread's step is not lost: the first thread settles it."""
+    """The second thread's step is not lost, because the first thread settles it."""
     client = Client(ScriptedBroker())
 
     async def forgets() -> None:
@@ -350,7 +350,7 @@ def test_a_second_thread_finds_a_closed_loop_while_the_first_one_ends_the_driver
     steps: list[Promise[None]] = []
 
     class Interleaved(list[None]):
-        """Lets the second thread run between the decision on which thread ends the driver and the end itself."""
+        """Lets the second thread run after a thread was chosen to end the driver, but before it does so."""
 
         def pop(self, *_: Any) -> None:
             super().pop()

@@ -1,7 +1,7 @@
-"""Nothing hangs when a connection or a client ends at the very moment when something begins.
+"""Nothing hangs if a connection or a client ends at the very moment when something begins.
 
-Method: the driver with the client's router over the scripted in-memory broker; each end comes a number of loop turns
-later.
+Method: run the driver with the client's router over the scripted in-memory broker, and end a connection or a client
+after various numbers of loop iterations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven
 
 
 def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
-    """The response and the end arrive in one turn of the event loop, so a task awaiting the gate sees both together."""
+    """The response and the end arrive in one iteration of the event loop, so a task awaiting the gate sees both."""
     broker = ScriptedBroker({"t": 1})
     receivers: list[Any] = []
     accept = broker.network.open
@@ -39,9 +39,9 @@ def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used()
 
     def respond(request: Request) -> Message | None:
         loop = asyncio.get_running_loop()
-        # Two turns later, the response is received, immediately followed by the end, before any task continues.
+        # Two iterations later, the response is received, immediately followed by the end, before any task continues.
         loop.call_soon(loop.call_soon, receivers[-1].connection_lost, None)
-        return broker.responders[ApiKey.API_VERSIONS](request)  # type: ignore[return-value]  # never later
+        return broker.responders[ApiKey.API_VERSIONS](request)  # type: ignore[return-value]  # it is never a `Later`
 
     broker.script(ApiKey.API_VERSIONS, respond)
 
@@ -73,7 +73,7 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
 
 
 def test_an_ended_client_leaves_no_timer() -> None:
-    """Otherwise the timer would keep the client in memory until it is due."""
+    """Otherwise, the timer would keep the client in memory until it fires."""
 
     async def run() -> None:
         client = Client(ScriptedBroker(), machine := Machine(due_ms=monotonic_ms() + 60_000))
@@ -106,7 +106,7 @@ def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
 
 
 def test_one_thread_alone_ends_a_client_whose_loop_was_closed() -> None:
-    """The other threads neither settle the promises again nor wait for this thread to do so."""
+    """The other threads do not settle the promises again, and do not wait for this thread to do so."""
     client = Client(ScriptedBroker())
 
     async def start() -> None:
@@ -115,7 +115,7 @@ def test_one_thread_alone_ends_a_client_whose_loop_was_closed() -> None:
     asyncio.run(start())
     client.driver._may_end.clear()  # another thread has just noticed the closed loop
     client.driver.check_loop()
-    assert client.driver._ended is None, "it is the other one who ends it"
+    assert client.driver._ended is None, "the other thread must end the driver"
 
 
 def test_what_the_driver_was_doing_when_the_loop_was_closed_is_settled() -> None:

@@ -1,6 +1,6 @@
-"""Code that makes decisions does no I/O: the machines import nothing that waits, connects, sleeps or is random.
+"""Code that makes decisions does no I/O: the state machines import nothing that waits, connects, sleeps or is random.
 
-Method: the imports of every machine's module, read from its source.
+Method: read the imports of every machine's module from its source.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import kafkawire
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport import driver_interface
 
-#: Modules that make decisions. Add new machines here.
+#: Modules that make decisions. Add new state machines to this list.
 MACHINES = (
     "sdk/routing/call.py",
     "sdk/routing/coordinators.py",

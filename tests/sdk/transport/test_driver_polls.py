@@ -1,6 +1,6 @@
-"""A call says when the machines are polled after it; a call without a response ends once its bytes are sent.
+"""A call determines when the machines are polled after it; a call without a response ends once its bytes are sent.
 
-Method: as in `test_driver.py`, with the same client and machines.
+Method: proceed as in `test_driver.py`, with the same client and machines.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, on_loo
 
 
 async def iterations() -> None:
-    """Let the event loop do all its work; over in-memory wires, that takes a few iterations."""
+    """Let the event loop do all its work; over in-memory wires, this takes a few iterations."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 class Posting(Client):
-    """A client that sends Produce requests without acknowledgement, over wires that keep the written bytes."""
+    """A client that sends Produce requests without acknowledgements, over wires that keep the written bytes."""
 
     def post(self) -> Promise[None]:
         def step(promise: Promise[None], now_ms: int) -> None:
@@ -64,8 +64,8 @@ def test_a_request_without_a_response_has_ended_once_it_is_sent(is_lost: bool, m
         held = client.post()
         await machine.turns(1)
         await iterations()
-        assert not posted.done, "its bytes are still here"
-        assert len(broker.asked(ApiKey.PRODUCE)) == 2, "and the next request is held back meanwhile"
+        assert not posted.done, "its bytes have not been sent yet"
+        assert len(broker.asked(ApiKey.PRODUCE)) == 2, "the next request must be held back in the meantime"
         monkeypatch.setattr(MemoryWire, "has_unsent", False)
         if is_lost:
             monkeypatch.setattr(MemoryWire, "is_open", False)
@@ -111,7 +111,7 @@ def test_a_call_says_whether_a_turn_follows_its_response(next_poll: NextPoll, ma
         await client.driver.ask(step)
         await ended
         if next_poll is NextPoll.NOW:
-            assert len(polled[0].polls) == polls + 1, "before the waiting call goes on"
+            assert len(polled[0].polls) == polls + 1, "must be polled before the waiting call continues"
         await iterations()
         assert len(polled[0].polls) == polls + turns
 

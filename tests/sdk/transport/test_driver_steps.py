@@ -1,6 +1,7 @@
-"""Each step of a driver runs once, or is refused with a reason: above the limit, after the end or in a forked child.
+"""Each driver step runs once, or is refused with a reason: above the limit, after the end, or in a forked child.
 
-Method: a driver without an event loop, so that its steps wait; a driver with a router that the test controls.
+Method: use a driver without an event loop, whose steps therefore wait, and a driver with a router that the test
+controls.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def asking() -> Call:
 
 
 def ignore(now_ms: int) -> None:
-    """Do nothing, as a step."""
+    """Do nothing; this is a step."""
 
 
 # --- steps
@@ -78,7 +79,7 @@ def test_what_a_step_refuses_is_the_error_of_its_promise() -> None:
 
         with pytest.raises(LocalProtocolError, match="no"):
             await driver.ask(refuse)
-        assert await driver.ask(lambda promise, now_ms: promise.keep(7)) == 7, "the driver goes on"
+        assert await driver.ask(lambda promise, now_ms: promise.keep(7)) == 7, "the driver must keep working"
         await driver.end(Closed("the test is over"))
 
     asyncio.run(run())
@@ -87,12 +88,12 @@ def test_what_a_step_refuses_is_the_error_of_its_promise() -> None:
 def test_a_step_that_comes_with_the_end_is_done_or_refused_and_not_both() -> None:
     done: list[str] = []
     client = Client(ScriptedBroker())
-    client.driver.wake = lambda: client.driver.end(Closed("meanwhile"))  # type: ignore[method-assign, assignment]  # ends instead
+    client.driver.wake = lambda: client.driver.end(Closed("meanwhile"))  # type: ignore[method-assign, assignment]  # ends the driver instead
     client.driver.run(lambda now_ms: done.append("with the end"))
     assert done == ["with the end"]
 
     class Late(deque[Step]):
-        """A queue that gets one more step after the driver has done the last one."""
+        """A queue that receives one more step after the driver has done the last one."""
 
         def append(self, step: Step) -> None:
             late.driver.end(Closed("before"))
@@ -177,7 +178,7 @@ def test_one_turn_follows_many_calls() -> None:
         await driver.end(Closed("the test is over"))
         driver.wake()
         await asyncio.sleep(0)
-        assert len(machine.polls) == 1, "no turn after the end"
+        assert len(machine.polls) == 1, "there must be no turn after the end"
 
     asyncio.run(run())
 
@@ -252,7 +253,7 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
         assert str(lost) == f"connection to {BROKER} has ended"
         await asyncio.sleep(0)
         assert broker.links == []
-        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], "shut as instructed"
+        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], "must be shut as instructed"
         await driver.end(Closed("the test is over"))
         assert [what for what, _ in router.reported[3:]] == ["close"]
 
@@ -260,7 +261,7 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
 
 
 def test_shutting_a_link_fails_the_calls_that_wait_for_it() -> None:
-    """A router drops the links to a broker that has moved."""
+    """A router drops its links to a broker that has moved."""
 
     async def run() -> None:
         broker = ScriptedBroker()
@@ -280,7 +281,7 @@ def test_shutting_a_link_fails_the_calls_that_wait_for_it() -> None:
 
 
 def test_a_turn_follows_a_request_that_has_no_response() -> None:
-    """Nothing else would wake the machines afterwards, and the router may have more to send."""
+    """Nothing else would wake the machines after that, and the router may have more to send."""
 
     async def run() -> None:
         broker, machine = ScriptedBroker(), Machine()
@@ -330,7 +331,7 @@ def test_a_connection_that_is_lost_is_reported_once_with_its_calls() -> None:
 
 
 def test_nothing_is_reported_after_the_end() -> None:
-    """Neither connections that end nor their calls are reported, because the router was told to fail all of them."""
+    """Ended connections and their calls are not reported, because the router was told to fail all of them."""
 
     async def run() -> None:
         broker = ScriptedBroker()
@@ -372,7 +373,7 @@ def test_one_defect_at_the_end_does_not_keep_the_rest_from_ending(caplog: pytest
     assert [what for what, _ in router.reported] == ["close"]
     assert [str(error) for error in machine.failures] == ["the test is over"]
     logged = [record.exc_info[0] for record in caplog.records if record.exc_info]
-    assert logged == [KeyError, ZeroDivisionError], "not the usual error"
+    assert logged == [KeyError, ZeroDivisionError], "the usual error must not be logged"
 
 
 def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) -> None:
@@ -393,7 +394,7 @@ def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) ->
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, look: Callable[[], object]) -> list[object]:
-    """Return a list with the result of `look` at each request for a turn."""
+    """Return a list that receives the result of `look` at each request for a turn."""
     seen: list[object] = []
     monkeypatch.setattr(Driver, "wake", lambda driver: seen.append(look()))
     return seen
@@ -432,7 +433,7 @@ def test_a_turn_that_comes_at_once_finds_what_became_of_a_call(
     async def run() -> None:
         router, driver = scripted_driver(ScriptedBroker())
         connection = SimpleNamespace(post=lambda *_: None, has_unsent=False, is_congested=False)
-        driver._connections[LINK] = connection  # type: ignore[assignment]  # it has the attributes that are used
+        driver._connections[LINK] = connection  # type: ignore[assignment]  # a stand-in that has the attributes used
         seen = noted(monkeypatch, lambda: [what for what, _ in router.reported])
         driver._send(LINK, SimpleNamespace(request=request, response=None), 5)  # type: ignore[arg-type]  # likewise
         assert seen == [[reported]]

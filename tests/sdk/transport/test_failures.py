@@ -1,7 +1,7 @@
-"""The error of a failed connection says which phase it reached, what went wrong and what to do about it.
+"""The error for a failed connection says which phase the connection reached, what went wrong, and what to do about it.
 
-Method: a table of errors as raised by `ssl` and sockets; test_stream.py and tests/kafka/test_security.py test real
-ones.
+Method: convert a table of errors as raised by `ssl` and sockets; test_stream.py and tests/kafka/test_security.py test
+real errors.
 """
 
 from __future__ import annotations

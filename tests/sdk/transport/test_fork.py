@@ -1,4 +1,4 @@
-"""A forked child is told that inherited objects are not its own; the registration keeps no object alive."""
+"""A forked child is told that inherited objects are not its own; being registered keeps no object alive."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A connection opens only after its login, logs in again while requests continue, and never hangs in between.
+"""A connection opens only after its login, logs in again while requests continue, and never hangs in the process.
 
-Method: the scripted in-memory broker checks passwords, limits sessions, stays silent or sends garbage, in each state.
+Method: in each state, let the scripted in-memory broker check passwords, limit sessions, stay silent or send garbage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafkawire.sdk.transport.connection import BrokerConnection
 from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import PASSWORD, SaslBroker, ask, log_in_again, plain, until, with_broker
 
-#: The requests of the gate, in order.
+#: The gate's requests, in order.
 STEPS = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
 PHASES = ["versions", "sasl", "sasl"]
 
@@ -133,7 +133,7 @@ def test_credentials_that_never_come() -> None:
     ],
 )
 def test_credentials_that_cannot_be_had(raised: BaseException, kind: type[Exception], text: str) -> None:
-    """The exception of a user's function is the cause, but is not quoted, as it may contain a secret."""
+    """The exception from a user's function is the cause, but is not quoted, because it may contain a secret."""
 
     async def test(broker: SaslBroker) -> None:
         async def login(host: str) -> Authenticator:
@@ -172,7 +172,7 @@ def test_cancelled_at_each_await() -> None:
 
 @pytest.mark.parametrize(("lifetime_ms", "least", "most"), [(600_000, 500, 570), (0, None, None)])
 def test_when_to_log_in_again(lifetime_ms: int, least: float | None, most: float | None) -> None:
-    """The next login comes after 85 to 95 % of the session, given in seconds, and never if the session has no end."""
+    """The next login comes after 85 to 95 % of the session, in seconds, and never comes if the session has no end."""
 
     async def test(broker: SaslBroker) -> None:
         broker.lifetimes_ms = [lifetime_ms]
@@ -265,7 +265,7 @@ def test_a_password_that_was_changed() -> None:
 
 
 def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The session continues meanwhile, and the log explains why it may end soon."""
+    """The session continues in the meantime, and the log explains why it may end soon."""
     monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
     caplog.set_level(logging.WARNING, "kafkawire.security")
     failures: list[Exception] = [ValueError(PASSWORD), OSError("down"), ValueError("again")]
@@ -291,7 +291,7 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
 
 
 def logging_in_once(broker: SaslBroker) -> Callable[[str], Awaitable[Authenticator]]:
-    """Return a function that gets credentials for the first login to a broker, and fails after it."""
+    """Return a function that gets credentials for the first login to a broker, and fails after that."""
 
     async def login(host: str) -> Authenticator:
         if broker.logins:
@@ -318,7 +318,7 @@ def test_failure_to_get_credentials_is_logged_before_the_pause(
 
 
 def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection ends with its session."""
+    """The connection ends when its session does."""
     monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
 
     async def test(broker: SaslBroker) -> None:
@@ -334,7 +334,7 @@ def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
-    """Each attempt to get credentials has a limit, and the connection ends with its session."""
+    """Each attempt to get credentials has a time limit, and the connection ends when its session does."""
 
     async def test(broker: SaslBroker) -> None:
         async def login(host: str) -> Authenticator:
@@ -364,7 +364,7 @@ def closers() -> dict[str, Callable[[SaslBroker, BrokerConnection], Any]]:
 @pytest.mark.parametrize("who", ["by the client", "by the broker"])
 @pytest.mark.parametrize("where", ["credentials", "handshake", "pause"])
 def test_a_connection_that_ends_meanwhile(who: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No task and no timer is left, whatever the login was waiting for."""
+    """No task or timer is left, whatever the login was waiting for."""
     if where == "pause":
         monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 10)
 

@@ -1,6 +1,6 @@
-"""Another login takes its turn after earlier requests, and its time starts then.
+"""Another login takes its turn after earlier requests, and its timeout starts at that point.
 
-Method: the broker of test_gate.py, which leaves a request unanswered for longer than a login may take.
+Method: let the broker of test_gate.py leave a request unanswered for longer than a login may take.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LIMIT_MS = 200
 
 
 def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
-    """The login's time starts when the broker can begin with it, since a join before it may take minutes."""
+    """The login's timeout starts when the broker can begin with the login, since a join before it may take minutes."""
 
     async def test(broker: SaslBroker) -> None:
         pending: list[Request] = []
@@ -36,7 +36,7 @@ def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
         link.wire.write(link.connection.respond(pending[0], MetadataResponse()))
         await delayed
         await until(lambda: bool(logins))
-        await pause(LIMIT_MS // 2)  # past the limit, if the time had started before the broker could begin
+        await pause(LIMIT_MS // 2)  # past the limit if the timeout had started before the broker could begin
         link.wire.write(link.connection.respond(logins[0], SaslAuthenticateResponse()))
         assert await ask(connection) == ["t"]
         connection.close()

@@ -1,4 +1,4 @@
-"""The thread runs its loop until it is stopped; stopping it twice, or from inside, does no harm."""
+"""The thread runs its loop until it is stopped; stopping it twice or from inside does no harm."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_tasks_do_not_outlive_the_thread() -> None:
 def test_greenlets_in_place_of_threads(
     place: object, name: str, module: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Monkey patching has this effect; clients on their caller's event loop need no threads."""
+    """Monkey patching has this effect; clients on their callers' event loops need no threads."""
 
     def replaced() -> None: ...
 

@@ -1,4 +1,4 @@
-"""A latch that is set lets all threads pass, both those that are waiting and those that come later."""
+"""A latch that is set lets all threads pass, both those that are waiting and those that arrive later."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def waits(latch: Latch, passed: list[bool]) -> Thread:
 
 
 def test_ctrl_c_anywhere_in_a_wait_keeps_nobody_else_waiting() -> None:
-    """No thread waits for anything held by an interrupted thread."""
+    """No thread waits for anything that an interrupted thread holds."""
 
     def interrupted(place: int) -> bool:
         latch, passed = Latch(), list[bool]()

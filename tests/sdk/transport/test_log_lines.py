@@ -1,7 +1,7 @@
-"""A log handler that raises does not end a client, and a thread that holds a lock of `logging` may wait for a client.
+"""A log handler that raises does not end a client; a thread that holds one of `logging`'s locks may wait for a client.
 
-Method: handlers that keep their lines, raise, or send to Kafka. The locks are held by the test, or by `logging` itself
-(`dictConfig`, `logging.shutdown`).
+Method: use handlers that keep their lines, raise, or send to Kafka. The locks are held by the test, or by `logging`
+itself (`dictConfig`, `logging.shutdown`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLIENT = logging.getLogger("kafkawire.client")
 
 
 class Kept(logging.Handler):
-    """Keeps its lines, and signals each new one."""
+    """A handler that keeps its lines, and signals each new one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def kept() -> Iterator[Kept]:
 
 
 def in_io_thread(work: object, *arguments: object) -> None:
-    """Call a function on a thread that is treated as an I/O thread, and wait until it has ended."""
+    """Call a function on a thread that is treated as an I/O thread, and wait until the thread has ended."""
 
     def run() -> None:
         begin_io_thread()
@@ -63,11 +63,11 @@ def in_io_thread(work: object, *arguments: object) -> None:
     thread = threading.Thread(target=run, name="io")
     thread.start()
     thread.join(30)
-    assert not thread.is_alive(), "it waits for a lock"
+    assert not thread.is_alive(), "the thread must not wait for a lock"
 
 
 def test_every_logger_of_the_clients_and_of_the_broker_is_guarded() -> None:
-    """kazoo's threads use kazoo's logger, Spark's workers use Spark's, and a cluster's supervisor the cluster's."""
+    """kazoo's threads use kazoo's logger, Spark's workers Spark's, and a cluster's supervisor the cluster's."""
     folder = Path(kafkawire.__file__).parent
     sources = (
         path.read_text("utf-8") for room in ("sdk", "reference_broker") for path in (folder / room).rglob("*.py")
@@ -111,7 +111,7 @@ def test_a_line_whose_handler_is_locked_comes_later_and_the_next_ones_do_not_wai
     try:
         in_io_thread(CLIENT.warning, "first")
         monkeypatch.setattr(log_lines, "PATIENCE_SECONDS", 3_600)
-        in_io_thread(CLIENT.warning, "second")  # goes right behind the first, or the test would take an hour
+        in_io_thread(CLIENT.warning, "second")  # queued directly behind the first, or the test would take an hour
         assert kept.lines == []
     finally:
         kept.release()
@@ -138,7 +138,7 @@ def test_as_many_lines_as_the_limit_may_wait(kept: Kept, monkeypatch: pytest.Mon
 
 
 def test_levels_without_a_lock(kept: Kept) -> None:
-    """The level is computed each time, because the cache in `logging` is protected by the lock of the whole module."""
+    """The level is computed each time, because the cache in `logging` is protected by the whole module's lock."""
 
     def hold(held: threading.Event, done: threading.Event) -> None:
         with logging._lock:  # type: ignore[attr-defined]  # what `dictConfig` holds
@@ -214,7 +214,7 @@ def test_a_class_of_loggers_of_the_application(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Broken(logging.Handler):
-    """Raises on every line, and keeps what it reports to `logging`."""
+    """A handler that raises on every line, and keeps what it reports to `logging`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ def test_a_producer_whose_log_handler_raises_goes_on_after_an_outage() -> None:
 
 
 class ToKafka(logging.Handler):
-    """Sends its lines to a topic, as many programs do."""
+    """A handler that sends its lines to a topic, as many programs do."""
 
     def __init__(self, servers: str, **options: int) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ class ToKafka(logging.Handler):
 
 
 def test_a_handler_that_starts_a_producer_while_logging_is_configured() -> None:
-    """The producer cannot connect, and its I/O thread tries to log that while `dictConfig` holds every lock."""
+    """The producer cannot connect, and its I/O thread tries to log this while `dictConfig` holds every lock."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     settings = {
@@ -328,7 +328,7 @@ def test_a_handler_that_starts_a_producer_while_logging_is_configured() -> None:
 
 
 def test_a_handler_that_closes_its_producer_at_the_end() -> None:
-    """`logging.shutdown` holds the lock of the handler that the I/O thread tries to write a line to."""
+    """`logging.shutdown` holds the lock of the handler to which the I/O thread tries to write a line."""
     logger = logging.getLogger("kafkawire")
     with Broker(ephemeral=True) as broker:
         handler = ToKafka(broker.bootstrap, delivery_timeout_ms=600, request_timeout_ms=300, linger_ms=0)

@@ -1,6 +1,6 @@
-"""Every waiting thread notices the end of an event loop, and no timer is set if none is needed.
+"""Every waiting thread notices that an event loop has ended, and no timer is set if none is needed.
 
-Method: watchers that count notifications, on event loops that are closed before or while others wait. The interval
+Method: count the watchers' notifications on event loops that are closed before or while others wait. The interval
 between checks is shortened.
 """
 
@@ -20,7 +20,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 
 class Watcher:
-    """Counts how often it learns that its event loop has ended."""
+    """A watcher that counts how often it learns that its event loop has ended."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -95,7 +95,7 @@ def test_a_loop_that_ends_while_another_one_waits(
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not watcher.times:
                 await asyncio.sleep(0)
-        assert running not in loop_watch._looking, "no other watcher is left"
+        assert running not in loop_watch._looking, "no other watcher may be left"
         assert ours.times == 0
         loop_watch.forget(ours, running)
 
@@ -116,7 +116,7 @@ def test_no_timer_for_what_the_loop_itself_or_an_io_thread_drives() -> None:
     asyncio.run(wait())
     assert on_thread.times == 0
     thread.stop()
-    assert on_thread.times == 1, "the thread itself looks at its end"
+    assert on_thread.times == 1, "the thread itself must check when it ends"
     loop_watch.look()
     assert here.times == 1
 

@@ -1,6 +1,6 @@
 """The two ends of an in-process connection behave like the two ends of a socket.
 
-Method: receivers that record frames and losses; the event loop orders the events.
+Method: use receivers that record frames and losses; the event loop orders the events.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_a_frame_above_the_limit_breaks_the_connection() -> None:
 
 
 class Choosy(Notes):
-    """Accepts frames of at most three bytes."""
+    """A receiver that accepts frames of at most three bytes."""
 
     def check_length(self, length: int) -> None:
         if length > 3:

@@ -1,7 +1,7 @@
-"""The timers of kafkawire's own threads fire, and its clocks go on, while a test has frozen time.
+"""While a test has frozen time, the timers of kafkawire's own threads fire and its clocks go on.
 
-Method: as in freezegun, every module that has a function of `time` gets another one, which always returns the same
-time.
+Method: as in freezegun, replace the functions of `time` in every module that has them with functions that always return
+the same time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.clock import monotonic_ms, monotonic_ns, monotonic_seconds, n
 from kafkawire.sdk.transport.own_loop import own_loop
 from kafkawire.testing import Broker
 
-#: What each function returns while time is frozen: 2001-09-09, and a monotonic clock that has jumped there.
+#: The result of each function while time is frozen: 2001-09-09, and a monotonic clock that has jumped to it.
 FROZEN: dict[str, float] = {
     "time": 1e9,
     "time_ns": 10**18,
@@ -31,7 +31,7 @@ FROZEN: dict[str, float] = {
 def freeze(monkeypatch: pytest.MonkeyPatch) -> None:
     originals = {getattr(time, name): value for name, value in FROZEN.items()}
     for module in list(sys.modules.values()):
-        # modules that wait for threads keep the real time, as with freezegun
+        # Modules that wait for threads keep the real time, as with freezegun.
         if not isinstance(module, ModuleType) or module.__name__ in {"threading", "queue"}:
             continue
         for name, value in list(vars(module).items()):
@@ -45,7 +45,7 @@ def test_the_clocks_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = own_loop()
     began_ms, began_ns, began, loop_began = monotonic_ms(), monotonic_ns(), monotonic_seconds(), loop.time()
     loop.call_later(0.002, loop.stop)
-    loop.run_forever()  # this ends, because the timer fires
+    loop.run_forever()  # this ends because the timer fires
     assert monotonic_ms() > began_ms
     assert monotonic_ns() > began_ns
     assert monotonic_seconds() > began
@@ -62,7 +62,7 @@ def test_a_loop_with_a_clock_of_its_own_is_left_alone() -> None:
 
 
 def test_blocking_clients_and_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lingering, the waiting time of a fetch and a group's heartbeats need timers on both sides."""
+    """Lingering, the waiting time of fetches, and group heartbeats need timers on both sides."""
     freeze(monkeypatch)
     with Broker(ephemeral=True) as broker:
         with sync.Producer(broker.bootstrap, linger_ms=1) as producer:
@@ -74,7 +74,7 @@ def test_blocking_clients_and_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_that_was_started_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadlines of its records do not pass when the time jumps by decades."""
+    """The deadlines of the client's records do not pass when the time jumps by decades."""
     with Broker(ephemeral=True) as broker, sync.Producer(broker.bootstrap) as producer:
         assert producer.send("orders", b"before").result(timeout_ms=30_000).offset == 0
         freeze(monkeypatch)

@@ -1,6 +1,6 @@
 """A driver names its owner in errors and log lines, and tells it about a defect.
 
-Method: the drivers of a client and of another owner over the scripted broker, with a machine that raises.
+Method: run a client's driver and another owner's driver over the scripted broker, with a machine that raises.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A promise is settled once, and every waiting call notices, on the same loop, on another loop or without a loop.
+"""A promise is settled once, and every waiting call notices, whether on the same loop, on another, or without a loop.
 
-Method: promises that are settled before, while and after a call waits, from the same and from other threads.
+Method: settle promises before, while and after a call waits, from the same thread and from others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.sdk.transport.promise import Promise
 
 
 def later(action: object, seconds: float = 0.02) -> threading.Timer:
-    """Run a function soon on another thread."""
+    """Run a function on another thread soon."""
     timer = threading.Timer(seconds, action)  # type: ignore[arg-type]  # any callable
     timer.start()
     return timer
@@ -26,7 +26,7 @@ def test_awaiting_on_the_loop_that_settles() -> None:
         promise: Promise[int] = Promise()
         asyncio.get_running_loop().call_later(0.01, promise.keep, 5)
         assert await promise == 5
-        assert await promise == 5, "any number of times"
+        assert await promise == 5, "may be awaited any number of times"
 
     asyncio.run(run())
 
@@ -160,4 +160,4 @@ def test_two_threads_settle_while_a_third_waits() -> None:
     waiter.join(10)
     assert len(found) == 200
     assert set(found) <= {1, 2}
-    assert [promise.wait() for promise in promises] == found, "the first settling stays"
+    assert [promise.wait() for promise in promises] == found, "the first settling must stand"

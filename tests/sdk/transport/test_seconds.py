@@ -1,6 +1,6 @@
-"""Times are in milliseconds everywhere except in asyncio, which gets them in seconds.
+"""Times are in milliseconds everywhere, except that asyncio receives them in seconds.
 
-Method: the delays passed to asyncio are recorded, and nothing waits for them.
+Method: record the delays passed to asyncio, without waiting for them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
 
 
 def timers(monkeypatch: pytest.MonkeyPatch, name: str) -> list[float]:
-    """Return the delays of the timers that call a method with this name; the running loop sets the timers as usual."""
+    """Return the delays of timers that call a method with this name; the running loop sets the timers as usual."""
     loop, found = asyncio.get_running_loop(), []
     usual = loop.call_later
 
@@ -64,13 +64,13 @@ def test_connecting_and_responses(monkeypatch: pytest.MonkeyPatch, limits: list[
         broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: None
         settings = ConnectionSettings(connect_timeout_ms=1_500, request_timeout_ms=90_000)
         connection = await BrokerConnection.open(broker.network, BROKER, settings)
-        assert limits == [1.5, 90.0], "for all of it, and for the versions"
+        assert limits == [1.5, 90.0], "for connecting, and for the versions"
         delays = timers(monkeypatch, "_check_deadlines")
         answers = [
             send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, timeout_ms=timeout_ms)
             for timeout_ms in (None, 120_000, 2_500)
         ]
-        assert delays == [90.0, 2.5], "the later one is checked when the earlier one is due"
+        assert delays == [90.0, 2.5], "the later one must be checked when the earlier one is due"
         connection.close()
         await asyncio.gather(*answers, return_exceptions=True)
 
@@ -166,7 +166,7 @@ def test_logins(monkeypatch: pytest.MonkeyPatch, limits: list[float | None]) -> 
         monkeypatch.setattr(asyncio, "sleep", sleep)
         connection._gate._begin_again()
         await until(lambda: broker.logins == 2)
-        assert [limit for limit in limits if limit is not None] == [1.5] * 3, "for credentials twice, and logging in"
+        assert [limit for limit in limits if limit is not None] == [1.5] * 3, "for credentials twice, and one login"
         assert paused == [CREDENTIALS_PAUSE_MS / 1_000]
         connection.close()
         await usual(0)

@@ -1,7 +1,7 @@
-"""Every address of a name is tried, a slow one does not hold up the next, and no socket is left open.
+"""Every address of a name is tried, a slow address does not hold up the next, and no socket is left open.
 
-Method: names that a replaced `getaddrinfo` knows; listening sockets and closed ports on this machine, and connection
-attempts that never end.
+Method: look up names that a replaced `getaddrinfo` knows, and connect to listening sockets and closed ports on this
+machine, and with attempts that never end.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def closed_port() -> int:
     return port
 
 
-#: The address that these tests can never finish connecting to.
+#: The address to which these tests can never finish connecting.
 STUCK = endpoint(1)
 
 
 def with_stuck(test: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
-    """Run a test where connecting to STUCK never ends, and return the sockets that were created."""
+    """Run a test in which connecting to STUCK never ends, and return the sockets that were created."""
     made: list[socket.socket] = []
 
     async def run() -> None:

@@ -1,7 +1,7 @@
-"""Frames arrive as sent, however the stream is split up; hostile lengths disconnect; `drain` waits for slow peers.
+"""Frames arrive as sent, however the stream is split; hostile lengths disconnect it; `drain` waits for slow peers.
 
-Method: the test drives the protocol as the event loop does, with a transport that only records; then it uses real
-sockets, also with TLS.
+Method: drive the protocol as the event loop does, with a transport that only records; then use real sockets, without
+and with TLS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BIG = [bytes(range(256)) * 300, b"b", bytes(RECEIVE_BUFFER_BYTES - 4), bytes(REC
 
 
 class NotingTransport(asyncio.Transport):
-    """A transport that sends nothing."""
+    """A transport that records what is written, and sends nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class NotingTransport(asyncio.Transport):
 
 
 def feed(protocol: FrameProtocol, data: bytes, step: int) -> None:
-    """Pass bytes to a protocol, at most `step` at a time."""
+    """Pass bytes to a protocol, at most `step` of them at a time."""
     view = memoryview(data)
     while view:
         buffer = protocol.get_buffer(-1)
@@ -82,7 +82,7 @@ def test_small_frames(frames: list[bytes], step: int) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
 def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
-    """The buffer is reused, so it still has older bytes after an incomplete length."""
+    """The buffer is reused, so it still has older bytes behind an incomplete length."""
 
     async def run() -> None:
         protocol = FrameProtocol(Notes)
@@ -100,7 +100,7 @@ def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
 
 
 def test_a_small_frame_that_is_kept_stays_as_it_was() -> None:
-    """The buffer that the frame arrived in is reused for the next frame."""
+    """The buffer in which the frame arrived is reused for the next frame."""
     kept: list[Buffer] = []
 
     class Keeping(Notes):
@@ -148,7 +148,7 @@ def test_limit(length: int, accepted: bool) -> None:
 
 
 class Choosy(Notes):
-    """Accepts frames that fit into the reusable buffer."""
+    """A receiver that accepts frames that fit into the reusable buffer."""
 
     def check_length(self, length: int) -> None:
         if length > RECEIVE_BUFFER_BYTES:
@@ -245,7 +245,7 @@ def test_nothing_is_written_after_close() -> None:
 
 
 def test_over_a_socket() -> None:
-    """Both roles over loopback: each end receives what the other writes, even big frames, and notices the close."""
+    """Over loopback, each end receives what the other writes, even big frames, and notices the close."""
 
     async def run() -> None:
         accepted: list[Notes] = []
@@ -270,7 +270,7 @@ def test_over_a_socket() -> None:
 
 
 class PausingServer(asyncio.Protocol):
-    """Reads nothing until reading resumes, then keeps everything."""
+    """A server that reads nothing until reading resumes, and then keeps everything."""
 
     def __init__(self) -> None:
         self.content = bytearray()
@@ -287,7 +287,7 @@ class PausingServer(asyncio.Protocol):
         self.ended.set_result(None)
 
 
-#: More than the buffers of both sockets hold.
+#: More bytes than the buffers of both sockets hold.
 MUCH = 32 * 1024 * 1024
 
 
@@ -329,7 +329,7 @@ def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
 
 
 def test_a_transport_whose_connection_was_lost_is_left_alone() -> None:
-    """A uvloop transport raises errors from then on."""
+    """A uvloop transport raises errors after that."""
 
     async def run() -> None:
         transport, protocol = NotingTransport(), FrameProtocol(Notes)
@@ -367,7 +367,7 @@ def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:
 
 
 def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | None) -> tuple[Exception, list[str]]:
-    """Return the error of a failed connection, and the states that the connection went through."""
+    """Return a failed connection's error, and the states through which the connection went."""
     states: list[str] = []
 
     async def run() -> Exception:
@@ -383,7 +383,7 @@ def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | Non
 
 @pytest.mark.parametrize("made", [False, True])
 def test_over_tls(certificates: Certificates, made: bool) -> None:
-    """Frames of every size arrive in both directions, with any context, and the close is noticed."""
+    """With any context, frames of every size arrive in both directions, and the close is noticed."""
     pem = PemFiles(str(certificates.authority), str(certificates.client))
 
     async def run() -> None:
@@ -449,7 +449,7 @@ def test_a_server_that_does_not_answer_the_handshake(certificates: Certificates)
 def test_another_address_of_the_name_may_have_the_right_certificate(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If no address has the right one, the first TLS failure is reported, not that of a later address."""
+    """If no address has the right certificate, the first TLS failure is reported, not a later one."""
 
     async def run() -> None:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
-"""A closed connection sends its written bytes, and does not wait for the peer.
+"""A closed connection sends the bytes written before, and does not wait for the peer.
 
-Method: over real sockets, with TLS and without.
+Method: use real sockets, with and without TLS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.sdk.transport.noting import Notes, serve
 
 
 def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:
-    """If closing a connection is the last thing that a program does, nothing is left open."""
+    """Nothing is left open, even if closing a connection is the last thing that a program does."""
 
     async def run() -> None:
         server, address, _ = await serve(certificates.context(certificates.broker))
@@ -115,7 +115,7 @@ def test_a_few_requests_may_be_unsent_before_writing_pauses() -> None:
 @pytest.mark.parametrize("mebibytes", [1, 3, 30])
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_what_was_written_before_closing_arrives(certificates: Certificates, is_secured: bool, mebibytes: int) -> None:
-    """As always with TCP, no bytes from the peer may be unread, so the peer sends one frame first."""
+    """As always with TCP, no bytes from the peer may remain unread, so the peer sends one frame first."""
     content = bytes(mebibytes * 1024 * 1024)
 
     async def run() -> None:
@@ -141,7 +141,7 @@ def test_what_was_written_before_closing_arrives(certificates: Certificates, is_
 async def peer_that_hangs(
     certificates: Certificates, is_secured: bool
 ) -> AsyncIterator[tuple[Notes, Notes, asyncio.Transport]]:
-    """Yield a client, its connected peer and the peer's transport, which does not read for now."""
+    """Yield a client, its connected peer, and the peer's transport, which does not read for now."""
     server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
     async with server:
         client = await TcpNetwork(tls=PemFiles(str(certificates.authority)) if is_secured else None).open(
@@ -158,7 +158,7 @@ async def peer_that_hangs(
 def test_bytes_for_a_peer_that_hangs_are_given_up(
     certificates: Certificates, is_secured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the bytes would keep the socket and their memory for as long as the peer hangs."""
+    """Otherwise, the bytes would keep the socket and their memory for as long as the peer hangs."""
     monkeypatch.setattr(stream, "CLOSE_LINGER_SECONDS", 0.05)
 
     async def run() -> None:

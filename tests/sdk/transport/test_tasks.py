@@ -1,6 +1,7 @@
-"""A client's task starts in a later turn, regardless of the loop's task factory.
+"""A client's task starts in a later loop iteration, whatever the loop's task factory.
 
-Method: a factory that must not be used; Python 3.12's `asyncio.eager_task_factory`, which starts each task immediately.
+Method: install a factory that must not be used, then Python 3.12's `asyncio.eager_task_factory`, which starts each task
+immediately.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Blocking calls run on a few of the clients' own threads, only for callers still waiting, and never delay an exit.
+"""Blocking calls run on a few threads of the clients' own, only for callers still waiting, and never delay an exit.
 
-Method: functions that block until the test releases them; programs in separate processes, which end while a name server
-is silent and while asyncio's default executor is busy.
+Method: call functions that block until the test releases them; run programs in separate processes, which end while a
+name server is silent and while asyncio's default executor is busy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 
 class Blocking:
-    """Calls that block until `gate` is set.
+    """A function whose calls block until `gate` is set.
 
     Attributes:
         begun: a semaphore that each call releases.
@@ -72,13 +72,13 @@ def test_those_who_ask_for_the_same_share_one_call() -> None:
         other = asyncio.ensure_future(in_thread(blocking, "b"))
         alone = [asyncio.ensure_future(in_thread(blocking)) for _ in range(2)]
         await blocking.began(4)
-        callers[0].cancel()  # the other callers still wait
+        callers[0].cancel()  # the other callers keep waiting
         blocking.gate.set()
         found = await asyncio.gather(*callers[1:], other, *alone)
         assert found[0] == found[1]
         assert blocking.calls == 4
         await in_thread(blocking, "a")
-        assert blocking.calls == 5, "a finished run is not shared"
+        assert blocking.calls == 5, "a finished run must not be shared"
 
     asyncio.run(run())
 
@@ -100,7 +100,7 @@ def test_there_are_few_threads_and_what_nobody_waits_for_does_not_begin() -> Non
         assert (late.calls, unwanted.calls) == (5, 0)
         unwanted.gate.set()
         await in_thread(unwanted, "u0")
-        assert unwanted.calls == 1, "work that was given up can be requested again"
+        assert unwanted.calls == 1, "it must be possible to request abandoned work again"
 
     asyncio.run(run())
 
@@ -130,7 +130,7 @@ def test_who_comes_as_it_is_given_up_has_it_begun_anew() -> None:
 
 
 def test_a_greenlet_in_place_of_a_thread_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call runs on the loop's thread while the loop sleeps in its selector."""
+    """The greenlet's call runs on the loop's thread while the loop sleeps in its selector."""
     woken: list[object] = []
 
     class Greenlet:
@@ -162,7 +162,7 @@ def test_what_is_raised(raised: BaseException) -> None:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the exception is compared below
             await in_thread(fail)
         assert raised in (caught.value, caught.value.__cause__)
-        assert await in_thread(lambda: 5) == 5, "the thread goes on"
+        assert await in_thread(lambda: 5) == 5, "the thread must keep working"
 
     asyncio.run(run())
 

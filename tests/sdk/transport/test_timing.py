@@ -1,6 +1,6 @@
-"""Concurrent callers share one run of an operation and its errors; random numbers and sleeps are within their bounds.
+"""Concurrent callers share one run of an operation, and its error; random numbers and sleeps are within bounds.
 
-Method: operations that finish when the test lets them finish.
+Method: run operations that finish when the test lets them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_all_callers_get_the_error_and_the_next_run_is_new() -> None:
 
 
 def test_each_caller_gets_an_error_of_its_own() -> None:
-    """Otherwise one traceback would show the calls of all callers."""
+    """Otherwise, one traceback would show the calls of all callers."""
 
     async def run() -> None:
         async def fail() -> None:
@@ -78,7 +78,7 @@ def test_each_caller_gets_an_error_of_its_own() -> None:
 
 
 def test_an_error_that_nobody_waits_for_is_no_news() -> None:
-    """Otherwise asyncio would log later that the exception was never retrieved."""
+    """Otherwise, asyncio would log later that the exception was never retrieved."""
 
     async def run() -> None:
         reported: list[object] = []

@@ -1,6 +1,6 @@
-"""Certificates are read from files and strings, verified by default, and named in errors if they cannot be used.
+"""Certificates are read from files and strings, and are verified by default; errors name those that cannot be used.
 
-Method: contexts are inspected, and pairs of them do a handshake in memory.
+Method: inspect contexts, and let pairs of them do a handshake in memory.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_an_authority_of_the_system_is_trusted(certificates: Certificates, monke
 
 
 def identities(certificates: Certificates) -> dict[str, tuple[str, Secret | None, Secret | None]]:
-    """Return the certificate, key and password in every form."""
+    """Return a client's certificate, key and password in every form."""
     whole, certificate = certificates.client, certificates.client_certificate
     key, locked = certificates.client_key, certificates.client_locked_key
     password = Secret(KEY_PASSWORD)
@@ -116,7 +116,7 @@ def test_files_that_cannot_be_used(pem: PemFiles, text: str) -> None:
 
 @pytest.mark.parametrize("password", [None, Secret("hunter2"), Secret("x" * 5000)])
 def test_a_locked_key_without_its_password(certificates: Certificates, password: Secret | None) -> None:
-    """The load fails instead of prompting on the terminal."""
+    """Loading fails instead of prompting on the terminal."""
     locked = Secret(certificates.client_locked_key.read_text())
     with pytest.raises(ConfigurationError, match=r"ssl_keystore_location=.*cannot be used") as caught:
         tls_context(PemFiles(None, str(certificates.client_certificate), locked, password))

@@ -1,6 +1,6 @@
-"""Whatever the application's code raises, the client continues; exceptions that end the program do so when possible.
+"""Whatever the application's code raises, the client goes on; exceptions that end the program do so when possible.
 
-Method: errors of each kind with and without an event loop, and a whole producer whose callbacks raise them.
+Method: raise errors of each kind with and without an event loop, and in the callbacks of a whole producer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sdk.scripted_broker import StoringBroker
 
 #: Exceptions that end a program.
 ENDS = [KeyboardInterrupt(), SystemExit(3)]
-#: Exceptions that are not of type `Exception` but do not end anything.
+#: Exceptions that are not of type `Exception`, but do not end anything.
 OTHERS = [asyncio.CancelledError(), GeneratorExit()]
 
 
@@ -72,7 +72,7 @@ def test_an_io_thread_goes_on(raised: BaseException) -> None:
 
 
 def sent(producer: Producer[Any, Any], raised: BaseException) -> list[Delivery]:
-    """Send a batch of three records; the callback of the second raises."""
+    """Send a batch of three records; the second one's callback raises."""
 
     def fail(delivery: Delivery) -> None:
         raise raised

@@ -1,6 +1,6 @@
-"""A coroutine over promises runs without an event loop, and never blocks the loop that it waits on.
+"""A coroutine that awaits promises runs without an event loop, and never blocks a loop on which it depends.
 
-Method: promises that are settled by threads and by I/O threads; callers with and without an event loop.
+Method: let threads and I/O threads settle promises, for callers with and without an event loop.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def test_within_a_limit() -> None:
 
 
 def test_a_turn_lets_all_through_that_a_heartbeat_needs() -> None:
-    """The callbacks of a due timer and a readable socket run, and so do the callbacks that they schedule."""
+    """The callbacks for a due timer and a readable socket run, and so do the callbacks that they schedule."""
 
     async def run() -> list[str]:
         loop, seen = asyncio.get_running_loop(), []
@@ -140,4 +140,4 @@ def test_turns_are_due_when_none_was_given_for_a_while() -> None:
         assert timer.is_due()
 
     asyncio.run(run())
-    result_of(YieldTimer().yield_now)  # and a thread without an event loop gives no turn
+    result_of(YieldTimer().yield_now)  # a thread without an event loop gives no turn

@@ -1,4 +1,4 @@
-"""Each watcher is taken once, in order, by the thread that added it or by the thread that makes the event happen."""
+"""Each watcher is taken once, in order, by the thread that added it or by the thread that causes the event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkawire.sdk.transport.watchers import Watchers
 
 
 class Equal:
-    """Equal to everything and unhashable, as an application's callbacks may be."""
+    """An object that equals everything and is unhashable, as an application's callbacks may be."""
 
     __hash__ = None  # type: ignore[assignment]  # on purpose
 
@@ -22,6 +22,6 @@ def test_each_is_taken_once() -> None:
     assert not watchers.take_back(places[1])
     taking = watchers.take()
     assert next(taking) is first
-    assert watchers.take_back(places[2]), "it is not taken before its turn"
+    assert watchers.take_back(places[2]), "it must not be taken before its turn"
     assert list(taking) == []
     assert not watchers.take_back(places[0])

@@ -1,6 +1,6 @@
 """Addresses are read in every form that Kafka's documentation uses, and errors show the wrong part.
 
-Method: a table of strings and their meanings.
+Method: read a table of strings, and compare their meanings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers for the tests of `kafkawire dump`: files to dump, and the lines of output."""
+"""Helpers for the tests of `kafkawire dump`, which write files to dump and return the lines of output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def log_name(base_offset: int, suffix: str = ".log") -> str:
 
 
 def segment(folder: Path, *batches: bytes, base_offset: int = 0, topic: str = "t", suffix: str = ".log") -> Path:
-    """Write a partition's file."""
+    """Write a file of a partition."""
     folder = folder / f"{topic}-0"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / log_name(base_offset, suffix)
@@ -49,7 +49,7 @@ def segment(folder: Path, *batches: bytes, base_offset: int = 0, topic: str = "t
 
 
 def cut_while_read(patch: pytest.MonkeyPatch, path: Path, fill: int, size: int) -> None:
-    """Cut a file when a window is filled for the `fill`-th time, counted from 1."""
+    """Truncate a file when a window is filled for the `fill`-th time, counted from 1."""
     before_fill(patch, fill, lambda: os.truncate(path, size))
 
 
@@ -99,5 +99,5 @@ def objects(*arguments: str | Path, code: int | None = 0) -> list[dict[str, Any]
 
 
 def of_kind(kind: str, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the objects of a kind, without the member that names it."""
+    """Return the objects of one kind, without the member that names the kind."""
     return [{name: value for name, value in each.items() if name != "kind"} for each in found if each["kind"] == kind]

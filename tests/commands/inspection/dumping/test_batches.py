@@ -1,7 +1,7 @@
-"""The batches in a file are found with bounded work, whatever lies between them.
+"""The batches in a file are found with a bounded amount of work, whatever lies between them.
 
-Method: files larger than a window, with batches across its edges; files full of bytes that look like headers.
-`test_segments.py` tests the reports about damage.
+Method: read files that are larger than a window, with batches across its edges, and files full of bytes that look like
+headers. `test_segments.py` tests the reports about damage.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_a_length_that_lies_does_not_end_the_search(tmp_path: Path, monkeypatch:
 
 
 def test_the_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every position has the header of a long batch with a wrong checksum, so a sound batch much later is not found."""
+    """Every position has a header of a long batch with a wrong checksum; the search ends before the sound batch."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 5_000_000)
     header = bytes(8) + struct.pack(">i", 600_000) + bytes(4) + b"\x02" + bytes(44)
     content = b"\xff" * 17 + header * 20_000 + batch(0, b"v")

@@ -1,6 +1,6 @@
-"""The content of files and folders is recognized by name.
+"""The kinds of files and folders are recognized from their names.
 
-Method: names that Apache Kafka uses, and other names.
+Method: try names that Apache Kafka uses, and other names.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_what_cannot_be_listed_is_reported_and_the_rest_is_returned(
 
 
 def test_links(tmp_path: Path) -> None:
-    """A partition may be on another disk. Link cycles end, files are returned once, and broken links are reported."""
+    """A partition may be on another disk. Link cycles end, no file is returned twice, and broken links are reported."""
     data = tmp_path / "data"
     other = tmp_path / "other/t-0"
     (other / "deep").mkdir(parents=True)
@@ -137,7 +137,7 @@ def test_what_is_no_regular_file_is_reported(tmp_path: Path) -> None:
 
 
 def listed(folder: Path, *paths: Path, errors: list[OSError] | None = None) -> list[str]:
-    """Return the files below a folder, by their relative names, and add errors about unreadable ones to `errors`."""
+    """Return the relative names of the files below a folder, and add errors about unreadable ones to `errors`."""
     told: list[OSError] = []
     found = files_of(paths or [folder], told.append)
     if errors is None:

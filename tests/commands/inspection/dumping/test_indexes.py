@@ -1,6 +1,6 @@
 """Indexes are shown and compared with their segments; differences are reported, up to a limit.
 
-Method: a segment with hand-made indexes, each then given one fault.
+Method: dump a segment with handmade indexes, then with one fault in each index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BASE = 100
 BATCHES = [batch(BASE + at, b"a", b"b") for at in range(0, 40, 2)]
 SIZE = len(BATCHES[0])
 
-#: For every fourth batch: its last offset, its position, its highest timestamp.
+#: The last offset, the position and the highest timestamp of every fourth batch.
 PLACES = [(BASE + 2 * number + 1, number * SIZE, START_MS + BASE + 2 * number + 1) for number in range(4, 20, 4)]
 OFFSETS = [(offset - BASE, position) for offset, position, _ in PLACES]
 TIMES = [(timestamp, offset - BASE) for offset, _, timestamp in PLACES]
@@ -80,7 +80,7 @@ def test_room_for_more_entries(folder: Path) -> None:
 
 
 def test_the_first_entry_may_be_zeros(tmp_path: Path) -> None:
-    """The first batch has the entry 0, 0 if it has one record and is at position 0."""
+    """The first batch has the entry (0, 0) if it has one record and is at position 0."""
     segment(tmp_path, batch(0, b"a"), batch(1, b"a"))
     path = offset_index(tmp_path, [(0, 0), (1, len(batch(0, b"a")))], base_offset=0)
     assert len(of_kind("entry", objects(path))) == 2
@@ -227,7 +227,7 @@ def test_files_that_get_shorter_while_they_are_read(
 def test_indexes_of_a_segment_that_is_being_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, fill: int
 ) -> None:
-    """A broker appends to the log, then to its indexes, whose preallocated space exceeds a window."""
+    """A broker appends to the log, then to its indexes, whose preallocated space is larger than a window."""
     log = folder / "t-0" / f"{BASE:020}.log"
     path = offset_index(folder, OFFSETS, bytes(2_400_000))
     if suffix == ".timeindex":
@@ -264,7 +264,7 @@ def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatc
 def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an index with much spare space, each search would reread several places."""
+    """In an index with much spare space, each search would reread several parts of the index."""
     batches = [batch(BASE + number, b"a") for number in range(1_000)]
     segment(tmp_path, *batches, base_offset=BASE)
     positions = list(accumulate(map(len, batches), initial=0))
@@ -284,7 +284,7 @@ def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
 
 @pytest.mark.parametrize("magic", [0, 1, 2, 3])
 def test_an_entry_about_the_last_bytes_of_a_segment(tmp_path: Path, magic: int) -> None:
-    """Leftover bytes are never taken for a batch, whatever their number."""
+    """Leftover bytes are never taken for a batch, however many there are."""
     for left in range(1, 34 if magic == 2 else 18):
         end = (bytes(16) + bytes([magic]) + bytes(20))[:left]
         segment(tmp_path, *BATCHES, end, base_offset=BASE)

@@ -1,6 +1,6 @@
-"""Control records and records of internal topics are shown in DumpLogSegments's wording.
+"""Control records and records in internal topics are shown in the wording of DumpLogSegments.
 
-Method: a record of each kind, sound and damaged, as text and as JSON.
+Method: show a record of each kind, sound and damaged, as text and as JSON.
 """
 
 from __future__ import annotations

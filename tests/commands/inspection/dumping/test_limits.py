@@ -1,7 +1,7 @@
 """The command uses little memory, whatever a file contains.
 
-Method: files that are small on disk and large in memory; a fresh process dumps each, and the kernel reports its
-peak memory.
+Method: dump files that are small on disk and large in memory, each in a fresh process, and read the process's peak
+memory from the kernel.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MEMORY_MAX = 200 * 1024 * 1024
 
 
 def features(count: int) -> bytes:
-    """Return a metadata record of about 1 MB: a broker with this many features, each as small as possible."""
+    """Return a metadata record of about 1 MB, for a broker with this many features, each as small as possible."""
     start = RegisterBrokerRecord(1)
     start.features = [RegisterBrokerRecord.BrokerFeature("") for _ in range(count)]
     return bytes([METADATA_FRAME_VERSION, 0, 0]) + program(RegisterBrokerRecord, 0).encode(start)
 
 
 class Content(NamedTuple):
-    """The content of a segment, the number of records shown, and the text about the remaining ones."""
+    """The content of a segment, the number of records shown, and the text about the records left out."""
 
     data: bytes
     records: int
@@ -50,7 +50,7 @@ class Content(NamedTuple):
 
 
 def topology(count: int) -> tuple[bytes, bytes]:
-    """Return the key and value of a streams group's record: with this many copartition groups, each minimal."""
+    """Return the key and value of a streams group's record with this many minimal copartition groups."""
     groups = [StreamsGroupTopologyValue.CopartitionGroup() for _ in range(count)]
     parts = [StreamsGroupTopologyValue.Subtopology(copartition_groups=groups)]
     value = StreamsGroupTopologyValue(epoch=1, subtopologies=parts)
@@ -84,12 +84,12 @@ def contents() -> dict[str, Content]:
             struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100), 0, "a batch of 2147483659 bytes"
         ),
     }
-    if engines.native is None:  # the Python engine takes minutes for the others
+    if engines.native is None:  # the Python engine would take minutes for the others
         found = {name: found[name] for name in ("a batch over the limit", "a length that lies")}
     return found
 
 
-#: The peak that the kernel reports for a child includes the memory of this process, its parent.
+#: The peak that the kernel reports for a child process includes the memory of its parent, which is this process.
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -101,12 +101,12 @@ sys.exit(status)
 """
 
 
-#: How many bytes at the end of the output are checked.
+#: The number of bytes to check at the end of the output.
 TAIL_BYTES = 1000
 
 
 def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Return the peak memory of a command, and the end of its output."""
+    """Return a command's peak memory and the end of its output."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     with (folder / "output").open("w+b") as output:
         result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False)

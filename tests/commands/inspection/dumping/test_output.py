@@ -1,6 +1,6 @@
-"""Lines are text or JSON, of the selected kinds; damage is always reported and counted.
+"""Lines of the selected kinds are written as text or JSON; damage is always reported and counted.
 
-Method: one line of each form.
+Method: write one line in each form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A file's problems are reported, up to a limit.
 
-Method: fewer problems than the limit, exactly as many, and more.
+Method: report fewer problems than the limit, exactly as many, and more.
 """
 
 from __future__ import annotations

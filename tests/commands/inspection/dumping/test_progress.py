@@ -1,6 +1,6 @@
-"""Only a terminal shows how much of a long file has been read.
+"""The share of a long file that has been read is shown only on a terminal.
 
-Method: a stream that claims to be a terminal, and one that does not.
+Method: write to a stream that claims to be a terminal, and to one that does not.
 """
 
 from __future__ import annotations

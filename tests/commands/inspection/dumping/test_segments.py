@@ -1,6 +1,6 @@
-"""Segments and snapshots are shown batch by batch, record by record; damage is reported and skipped.
+"""Segments and snapshots are shown batch by batch and record by record; damage is reported and skipped.
 
-Method: hand-made segments, whole and with every kind of damage that occurs; the lines as text and as JSON.
+Method: dump handmade segments, whole and with every kind of damage that occurs, as text and as JSON.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_control_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("only", ["record", "control"])
 def test_records_of_old_formats_are_shown_if_records_are_wanted(tmp_path: Path, only: str) -> None:
-    """Old batches are shown even after control batches, which precede them if a broker was downgraded."""
+    """Old batches are shown even after control batches, which come first if a broker was downgraded."""
     old = MessageSetBuilder(1, Compression.NONE, base_offset=1)
     old.append(5, b"k", b"v")
     marker = batch_of(
@@ -199,7 +199,7 @@ def test_a_snapshot_of_cluster_metadata(tmp_path: Path) -> None:
 
 
 def damage_of(*batches: bytes, folder: Path, base_offset: int = 0) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return the reported damage, and the offsets of the records that are shown."""
+    """Return the reported damage, and the offsets of the records shown."""
     found = objects(segment(folder, *batches, base_offset=base_offset), code=1)
     return of_kind("damage", found), [each["offset"] for each in of_kind("record", found)]
 
@@ -227,7 +227,7 @@ def test_a_wrong_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compression: Compression) -> None:
-    """Among batches of equal size, a length that is too large may end where a later batch begins, or inside it."""
+    """Among batches of equal size, a length that is too large may end at the start of a later batch, or inside one."""
     written = [batch(each, bytes(40), bytes(each % 7), compression=compression) for each in range(0, 60, 2)]
     for bit in range(31):
         length = struct.unpack_from(">i", written[1], LENGTH_AT)[0] ^ 1 << bit
@@ -238,7 +238,7 @@ def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compre
 
 
 def test_several_wrong_checksums(tmp_path: Path) -> None:
-    """No batch is skipped: the next one begins where one ends, even if it is damaged."""
+    """No batch is skipped: a batch begins where the one before it ends, even if that one is damaged."""
     written = [changed(batch(each, b"value"), 70, b"?") for each in range(5)]
     damage, offsets = damage_of(*written, batch(5, b"value"), folder=tmp_path)
     assert [each["passedOver"] for each in damage] == [None] * 5
@@ -335,7 +335,7 @@ def test_with_an_index_the_beginning_is_not_read(tmp_path: Path) -> None:
     found = objects("--from-offset", "12", path)
     assert [each["offset"] for each in of_kind("record", found)] == list(range(12, 20))
     assert of_kind("end", found)[0]["bytes"] == path.stat().st_size - 10 * size
-    # An index that does not match is ignored.
+    # An index that does not match the segment is ignored.
     segment(tmp_path, struct.pack(">ii", 5, 7), suffix=".index")
     found = objects("--from-offset", "12", path)
     assert [each["offset"] for each in of_kind("record", found)] == list(range(12, 20))
@@ -403,7 +403,7 @@ def test_a_line_is_one_line(tmp_path: Path) -> None:
 def test_a_file_that_gets_shorter_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], fill: int, is_damaged: bool
 ) -> None:
-    """The batches are larger than a window; the next file is still dumped."""
+    """The batches are larger than a window; the file after the truncated one is still dumped."""
     content = batch(0, bytes(1_500_000)) + batch(1, bytes(1_500_000))
     after = segment(tmp_path, batch(9, b"after"), base_offset=9)
     if is_damaged:
@@ -427,7 +427,7 @@ def test_a_file_that_gets_shorter_while_it_is_read(
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])
 def test_any_damage_is_reported_and_nothing_is_raised(tmp_path: Path, topic: str) -> None:
-    """Seeded noise in segments of every format; half of the checksums are correct."""
+    """Segments of every format get seeded noise; half of the checksums are correct."""
     chance = random.Random(topic)
     old = MessageSetBuilder(1, Compression.GZIP, base_offset=6)
     old.append(5, b"k", b"v")

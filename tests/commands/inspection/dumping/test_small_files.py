@@ -1,6 +1,6 @@
 """Small files are shown entry by entry, and checked.
 
-Method: files that the reference broker writes, then damaged ones.
+Method: dump files that the reference broker wrote, then damaged ones.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str
 
 
 def test_a_marker_from_before_the_segment(tmp_path: Path) -> None:
-    """A damaged entry is shown before the report about it."""
+    """A damaged entry is shown before the report about its damage."""
     path = segment(tmp_path, entry(1, 99), entry(2, 100), base_offset=100, suffix=".txnindex")
     found = objects(path, code=1)
     assert [each["kind"] for each in found] == ["file", "entry", "damage", "entry"]

@@ -1,6 +1,7 @@
-"""A window shows any part of a file, whatever has been read before, and never more than the file contains.
+"""A window shows any part of a file, whatever was read before, and never more than the file contains.
 
-Method: random reads of a file of several windows; a file that is truncated meanwhile; paths that are not regular files.
+Method: read random parts of a file that takes several windows, read a file that is truncated meanwhile, and open paths
+that are not regular files.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def test_a_limit(tmp_path: Path) -> None:
         window = Window(file, 100)
         assert (window.end, window.is_limited) == (100, True)
         assert window.at(90, 61) == CONTENT[90:100]
-        assert window.at(0, 2**60) == CONTENT[:100], "no more memory is taken than the file needs"
+        assert window.at(0, 2**60) == CONTENT[:100], "must take no more memory than the file needs"
         assert Window(file, 2**40).is_limited is False
 
 
@@ -104,7 +105,7 @@ class Failing(FileIO):
 
 
 def use(file: FileIO) -> None:
-    """Read a file's end, then a part of the file, then its end again."""
+    """Read a file's end, then another part of the file, then its end again."""
     window = Window(file)
     window.at(0, 61)
     window.has_grown()

@@ -1,4 +1,4 @@
-"""Helpers for the tests of segments: records of Kafka's own topics, and batches of them."""
+"""Helpers for the tests of segments: records for Kafka's own topics, and batches of such records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def valued(message: Message, version: int) -> bytes:
     return struct.pack(">h", version) + codec(type(message), version).encode(message)
 
 
-#: Two committed offsets, the second one deleted, and a group between them.
+#: Two committed offsets, the second of which is deleted, and a group between them.
 COMMITTED: list[tuple[bytes, bytes | None]] = [
     (keyed("OffsetCommitKey", group="g", topic="t", partition=3), valued(OffsetCommitValue(offset=77), 3)),
     (keyed("GroupMetadataKey", group="g"), valued(message_class("GroupMetadataValue")(), 3)),

@@ -1,6 +1,6 @@
-"""Packets come out of a capture as they went in, and damage is reported, whatever the file contains.
+"""Packets are read from a capture exactly as they were written, and damage is reported, whatever the file contains.
 
-Method: both formats in both byte orders; a cut at every byte; every byte changed.
+Method: read both formats in both byte orders, cut files at every byte, and change every byte.
 """
 
 from __future__ import annotations

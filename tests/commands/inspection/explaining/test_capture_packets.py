@@ -1,6 +1,6 @@
-"""A TCP segment is found after every kind of link header and in both IP versions; other packets are recognized.
+"""A TCP segment is found after every kind of link header and in both IP versions; other packets are recognized as such.
 
-Method: one segment in each kind of packet; each packet cut at every byte.
+Method: put one segment into each kind of packet, and cut each packet at every byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A capture shows what clients and brokers said, matches responses with requests, and reports anything unmatched.
+"""A capture is shown as requests and their matching responses, and anything unmatched is reported.
 
-Method: hand-written conversations, packet by packet; then with packets repeated, reordered or lost, cut at both ends,
-or mixed with other protocols; damaged captures; the command's output and status.
+Method: explain handwritten conversations packet by packet, then with packets repeated, reordered or lost, cut at both
+ends, or mixed with other protocols; explain damaged captures; check the command's output and status.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_what_is_left_of_a_frame_around_a_gap_is_passed_over() -> None:
     packets = talk(10, piece_bytes=9).packets
     first = 2 + 3 * ((len(packets) - 2) // 10)
     passed_over = [explained(packets[:at] + packets[at + 1 :])[1].passed_over_bytes for at in (first, first + 1)]
-    assert passed_over[0] == passed_over[1] > 9, "the same whichever packet of the request is missing"
+    assert passed_over[0] == passed_over[1] > 9, "must not depend on which packet of the request is missing"
 
 
 @pytest.mark.parametrize("begin", range(2, 12))
@@ -129,12 +129,12 @@ def test_a_beginning_inside_a_connection(begin: int) -> None:
     assert any("passed over" in text for text in remarks(frames)) is not is_at_a_request
     assert (summary.passed_over_bytes == 0) is is_at_a_request
     told = [after for before, after in pairwise(frames) if "passed over" in before.text]
-    assert all(after.read is not None for after in told), "where the first known frame begins"
+    assert all(after.read is not None for after in told), "a known frame must follow the skipped bytes"
 
 
 @pytest.mark.parametrize("begin", range(2, 30))
 def test_a_beginning_with_any_response(begin: int) -> None:
-    """A correlation id from 3 to 13 is in the position of a Produce request's version."""
+    """A correlation id from 3 to 13 stands where a Produce request would have its version."""
     frames, _ = explained(talk(20).packets[begin:])
     assert read(frames)[-10:] == both(range(15, 20))
 
@@ -228,7 +228,7 @@ def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noise() -> None:
-    """Whatever a capture contains, reading it ends, and each frame is counted correctly."""
+    """Whatever a capture contains, reading it comes to an end, and each frame is counted correctly."""
     chance = random.Random(11)
     sound = [pcap(talk(6, piece_bytes=20).packets), pcapng(talk(6).packets, link_type=113)]
     for _ in range(300):

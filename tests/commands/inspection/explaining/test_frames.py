@@ -1,7 +1,7 @@
-"""A whole frame is explained byte by byte: a request by its own header, a response by its request.
+"""A whole frame is explained byte by byte: a request from its own header, and a response from its request.
 
-Method: every API and version, with all bytes covered in order; frames cut at every byte, with extra bytes, and without
-their length; the command on text that users paste.
+Method: explain every API and version, with all bytes covered in order; explain frames cut at every byte, with extra
+bytes, and without their length; run the command on text that users paste.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_noise_is_an_error_that_says_why() -> None:
             try:
                 explained = explain(bytes(data))
             except (ValueError, KafkaWireError) as error:
-                assert str(error) != ""  # noqa: PT017 - either outcome is fine
+                assert str(error) != ""  # noqa: PT017 - both outcomes are fine
             else:
                 assert b"".join(row.data for row in explained.rows) == bytes(data)
 

@@ -1,6 +1,6 @@
-"""A key or value is read as the requested type, if it has that type, and mistakes are reported.
+"""A key or value is read as the requested type if it has that type, and mistakes are reported.
 
-Method: segments with records of several types, from Kafka's own topics and a user's; the command runs on them.
+Method: run the command on segments with records of several types, from Kafka's own topics and from a user's.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_a_frame_of_another_version(tmp_path: Path) -> None:
 
 
 def test_markers_are_no_keys(tmp_path: Path) -> None:
-    """A marker's key begins like one of the oldest offsets, and a leader change begins like a metadata record."""
+    """A marker's key begins like the oldest kind of offset key, and a leader change begins like a metadata record."""
     path = tmp_path / "0.log"
     key, value = end_transaction_marker(True, 5)
     path.write_bytes(batch(0, COMMITTED) + control_batch(3, key, value))
@@ -113,14 +113,14 @@ def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
 
 
 def test_names_of_records(tmp_path: Path) -> None:
-    """`kafkawire dump` shows the same names for key and value."""
+    """`kafkawire dump` shows the same names for keys and values."""
     path = committed(tmp_path)
     short = run("explain", path, "--key", "OffsetCommit", "--value", "OffsetCommit")
     assert short == run("explain", path, "--key", "OffsetCommitKey", "--value", "OffsetCommitValue")
     assert "is it OffsetCommitKey?" in run("explain", path, "--key", "OffsetComitKey", code=1)
 
 
-#: Records of the types that `write_record_schemas` describes: a visit, its removal, a lamp, an invoice.
+#: Records of the types that `write_record_schemas` describes: a visit, its removal, a lamp and an invoice.
 VISIT, LEFT, LAMP, INVOICE = (
     (b"\0\x09\0\x03Ada", b"\0\1\0\0\0\x4d\0"),
     (b"\0\x09\0\x03Bob", None),
@@ -131,7 +131,7 @@ VISIT, LEFT, LAMP, INVOICE = (
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """Return a folder of schemas, with a segment beside it for each record of a user's own type."""
+    """Return a folder of schemas; next to it is a segment for each record of a user's own type."""
     for name, record in (("visit", VISIT), ("left", LEFT), ("invoice", INVOICE)):
         (tmp_path / f"{name}.log").write_bytes(batch(0, [*COMMITTED, record]))
     (tmp_path / "lamp.log").write_bytes(batch(0, [(None, b"\1\x2b\0\0"), LAMP]))

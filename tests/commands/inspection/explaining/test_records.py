@@ -1,7 +1,8 @@
-"""Every byte of a batch is explained once, from the schemas alone, and damage is reported.
+"""Every byte of a batch is explained exactly once, from the schemas alone, and damage is reported.
 
-Method: Kafka's golden record batches: all bytes are covered in order, checksums correct, header fields equal to Kafka's
-output, and as many records as Kafka found; one batch cut at every byte and with altered bytes.
+Method: explain Kafka's golden record batches, and check that all bytes are covered in order, the checksums are correct,
+the header fields equal Kafka's output, and there are as many records as Kafka found. Cut one batch at every byte, and
+alter its bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def values(rows: list[Row]) -> dict[str, str]:
     return {row.path: row.value for row in rows}
 
 
-#: Header fields that Kafka's reader prints by the same name.
+#: Header fields that Kafka's reader prints under the same names.
 HEADER = ("base_offset", "batch_length", "crc", "producer_id", "producer_epoch", "base_sequence", "records_count")
 
 
@@ -160,7 +161,7 @@ def test_value_text(value: object, text: str) -> None:
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 @pytest.mark.parametrize("headers", [0, 1_000])
 def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compression, headers: int) -> None:
-    """The limit applies to many small records, and to one record with many headers in few bytes; no byte is missing."""
+    """The limit applies to many small records and to one record with many tiny headers; no byte is missing."""
     monkeypatch.setattr(module, "ROWS_MAX", 100)
     builder = BatchBuilder(compression=compression)
     for number in range(1 if headers else 1_000):
@@ -180,7 +181,7 @@ def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compress
 
 
 def test_one_record_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record is found after more rows than are shown."""
+    """The record is found even if it comes after more rows than are shown."""
     monkeypatch.setattr(module, "ROWS_MAX", 100)
     builder = BatchBuilder()
     for number in range(1_000):

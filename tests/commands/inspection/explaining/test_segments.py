@@ -1,6 +1,6 @@
-"""Batches, records, keys and values of a segment are found, even after damage, and nothing else is mistaken for one.
+"""A segment's batches, records, keys and values are found, even after damage, and nothing else is mistaken for one.
 
-Method: segments with several types of records from Kafka's own topics, written by the codecs; the commands run on them.
+Method: run the commands on segments that the codecs wrote, with several types of records from Kafka's own topics.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_a_type_that_is_not_there(segment: Path) -> None:
 
 @pytest.mark.parametrize("form", ["--file", "@", "stdin"])
 def test_a_segment_is_no_key(segment: Path, form: str) -> None:
-    """The header of a batch reads like a key with an empty group, but it is not a key."""
+    """A batch's header reads like a key with an empty group, but it is not a key."""
     arguments = {"--file": ("--file", segment), "@": (f"@{segment}",), "stdin": ("-",)}[form]
     stdin = segment.read_bytes().hex() if form == "stdin" else ""
     output = run("explain", "OffsetCommitKey", 0, *arguments, code=1, stdin=stdin)
@@ -192,7 +192,7 @@ def long_segment(folder: Path) -> Path:
 
 @pytest.mark.thorough
 def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
-    """A broker may truncate its log while it is being read; the content read before is still shown."""
+    """A broker may truncate its log while the log is being read; what was read before that is still shown."""
     path = long_segment(tmp_path)
     command = [sys.executable, "-m", "kafkawire", "codegen", "explain", str(path), "--key", "OffsetCommit"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -224,7 +224,7 @@ def test_a_pipe_is_no_segment(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_batch_with_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record's batch has more rows than are shown for one object."""
+    """The record's batch has more rows than the limit for one object."""
     monkeypatch.setattr(records, "ROWS_MAX", 100)
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(b"k", b"%d" % number) for number in range(1_000)]))

@@ -1,6 +1,7 @@
-"""Each side of a connection comes out as it was sent, however the packets were captured; missing bytes are reported.
+"""Each side's bytes are restored as they were sent, however the packets were captured; missing bytes are reported.
 
-Method: a conversation in packets, then with packets doubled, swapped, shuffled by seed, or left out.
+Method: feed in the packets of a conversation, first as they are, then with packets doubled, swapped, shuffled with a
+seed, or left out.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def sides(found: list[CapturedBytes]) -> tuple[bytes, bytes]:
 
 
 def is_causal(found: list[CapturedBytes]) -> bool:
-    """Return whether every response came after its complete request."""
+    """Return whether every response comes after its complete request."""
     asked = answered = 0
     for each in found:
         asked += len(each.data) * (each.side == 0)
@@ -67,7 +68,7 @@ def test_in_order() -> None:
 @pytest.mark.parametrize("opened", [True, False])
 @pytest.mark.parametrize("seed", range(20))
 def test_repeated_and_reordered(seed: int, opened: bool) -> None:
-    """Packets are moved by up to eight places, across both sides, and about a third are repeated."""
+    """Packets from both sides are moved by up to eight places, and about a third are repeated."""
     chance = random.Random(seed)
     packets = conversation(opened).packets
     head, rest = packets[:2], packets[2:]
@@ -135,7 +136,7 @@ def test_an_opening_that_is_repeated_or_swapped() -> None:
 
 
 def test_bytes_that_come_with_the_opening() -> None:
-    """With TCP Fast Open, the segment's sequence number is that of its SYN, which is not a byte of the stream."""
+    """With TCP Fast Open, the segment's sequence number is that of the SYN, which is not a byte of the stream."""
     talk = Talk(opened=False)
     talk.packet(0, b"early ", SYN)
     talk.packet(1, b"", SYN | ACK)

@@ -1,6 +1,6 @@
-"""A consumer counts the data that it fetches, and knows its lag.
+"""A consumer counts the data that it fetches, and reports its lag.
 
-Method: a consumer of simulated logs.
+Method: read simulated logs with a consumer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.sdk.consumer.user_side import T0, T1
 
 
 def read(cluster: Cluster, *tags: tuple[str, str]) -> dict[str, float]:
-    """Return the fetch metrics with these tags, by name."""
+    """Return the fetch metrics with these tags, keyed by name."""
     found = cluster.simulation.router.metrics.read(cluster.simulation.now_ms)
     group = "consumer-fetch-manager-metrics"
     return {name.name: value for name, value in found.items() if (name.group, name.tags) == (group, tags)}

@@ -1,6 +1,6 @@
-"""Halving finds the partition whose batch no response can carry, and blames no other partition.
+"""Bisection finds the partition whose batch no response can carry, and blames no other partition.
 
-Method: only a search, with hypothesis: any number of partitions, and any of them may have such a batch.
+Method: run the search alone, with hypothesis, on any number of partitions, any of which may have such a batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_each_large_one_is_found_and_everybody_else_is_fetched(count: int, data:
             search.taken()
             fetched |= group.keys()
     assert found == large
-    assert failures <= len(large) * (count.bit_length() + 1), "a logarithm of connections for each"
+    assert failures <= len(large) * (count.bit_length() + 1), "at most about log2(count) connections per large batch"
     assert search.group(wanted) is wanted or not large
 
 

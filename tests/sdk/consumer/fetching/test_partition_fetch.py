@@ -1,4 +1,4 @@
-"""The contents of a fetch request for a partition, and the times when the partition's position must be checked."""
+"""A fetch request has the right fields for each partition, and positions are checked when they must be."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Each broker is asked for partitions that changed and have room; a partition in trouble waits alone and recovers.
+"""Each broker is asked for the partitions that changed and have room; a partition in trouble waits alone and recovers.
 
-Method: the I/O side of a consumer against simulated brokers with logs and fetch sessions, on a simulated clock.
+Method: run a consumer's I/O side against simulated brokers with logs and fetch sessions, on a simulated clock.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_a_broken_connection_begins_a_session_anew() -> None:
 
 
 def test_a_broker_is_told_to_drop_the_session_of_a_fetch_that_failed() -> None:
-    """The broker may still have the session, since the fetch may have arrived."""
+    """The broker may still have the session, because the fetch may have arrived."""
     cluster = reading(T0)
     cluster.run(100)
     identity, before = cluster.sessions[1][0], len(cluster.fetches())
@@ -103,7 +103,7 @@ def test_brokers_without_topic_ids_are_asked_by_name() -> None:
 
 
 def test_work_grows_with_records_not_with_partitions() -> None:
-    """One of 3,000 partitions gets records; for each response, the planner looks at that partition only."""
+    """One of 3,000 partitions gets records; for each response, the planner looks only at that partition."""
     partitions = [TopicPartition("t", number) for number in range(3_000)]
     cluster = reading(*partitions, topics={"t": [1 + number % 3 for number in range(3_000)]})
     cluster.simulation.latency_ms = 20
@@ -161,7 +161,7 @@ def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixtu
 
 
 def test_each_reason_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A topic that some brokers do not know yet must not hide the fact that one of its partitions will never exist."""
+    """That some brokers do not know a topic yet must not hide that one of its partitions will never exist."""
     cluster = reading(TopicPartition("new", 0), TopicPartition("new", 9))
     cluster.read()
     created = Cluster({"new": [1]})
@@ -235,7 +235,7 @@ def test_nothing_is_sent_after_the_end() -> None:
 
 
 def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The old positions mean nothing in the new topic, so they are reset, and the log says so once per partition."""
+    """The old positions mean nothing in the new topic, so they are reset, with one log line per partition."""
     cluster = reading(T0)
     cluster.logs[T0].append(b"a", b"b")
     assert cluster.read() == [(0, 0), (0, 1)]
@@ -264,7 +264,7 @@ def test_what_was_read_of_a_deleted_topic_is_not_committed_for_the_next_one() ->
 
 
 def test_a_topic_that_is_created_again_without_a_policy(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is read from the old offset, or committed, until the group has an offset in the new topic."""
+    """Nothing is read from the old offset or committed until the group has an offset in the new topic."""
     commits = {T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)}
     cluster = reading(T0, T1, auto_offset_reset="none", commits=commits)
     for partition in (T0, T1):
@@ -304,10 +304,10 @@ def test_what_is_fetched_ahead_of_one_partition_is_bounded() -> None:
     """Two fetches are enough for the partition; the rest of `fetch_max_bytes` is for other partitions."""
     cluster = reading(T0, max_partition_fetch_bytes=1_000)
     for _ in range(20):
-        cluster.logs[T0].append(b"x" * 900)  # the simulated broker has no limit, so each gets one fetch
+        cluster.logs[T0].append(b"x" * 900)  # the simulated broker has no limit, so each append makes one fetch
         cluster.run(20)
     assert 1_000 < cluster.queue.size_bytes < 3_000
-    assert cluster.queue.starved, "taking data wakes the I/O side"
+    assert cluster.queue.starved, "taking data must wake the I/O side"
     found: list[tuple[int, int]] = []
     while len(found) < 20 and cluster.queue.size_bytes:
         found += cluster.read()
@@ -351,7 +351,7 @@ def test_new_partitions_are_read_from_their_beginning() -> None:
 
 
 def test_a_group_decides_which_topics_the_metadata_keeps() -> None:
-    """The leader of a classic group also watches the topics that other members read."""
+    """A classic group's leader also watches the topics that other members read."""
     cluster = reading(T0)
     metadata = cluster.simulation.router.metadata
     cluster.planner.subscribe(None)
@@ -386,7 +386,7 @@ def test_a_partition_that_was_withheld_is_fetched_again_once_it_is_assigned() ->
 
 @pytest.mark.parametrize("heard", [*product(range(3), repeat=3)])
 def test_what_is_assigned_again_is_fetched_whenever_the_other_thread_hears_of_it(heard: tuple[int, ...]) -> None:
-    """After each change on the reading side, the I/O side takes some of the changes that it has not taken yet."""
+    """After each change on the reading side, the I/O side takes some of the changes that are still waiting for it."""
     cluster = reading(T0, T1)
     cluster.logs[T1].append(b"a", b"b")
     steps: deque[Callable[[int], None]] = deque()
@@ -427,7 +427,7 @@ def test_a_broker_that_is_too_old_to_be_read_from() -> None:
 
 
 def test_a_login_that_is_refused_while_the_consumer_reads() -> None:
-    """Every read that finds nothing raises the error; the client logs in again only once the metadata is too old."""
+    """Every read that finds nothing raises the error; the client logs in again only when the metadata is too old."""
     cluster = reading(T0, metadata_max_age_ms=60_000)
     cluster.logs[T0].append(b"a")
     assert cluster.read(100) == [(0, 0)]
@@ -486,7 +486,7 @@ def test_a_batch_that_no_response_can_carry_stops_its_own_partition_alone(others
     cluster.logs[T0].append(b"b")
     cluster.assignment.seek(T0, Position(1))
     assert sorted(cluster.read()) == [(number, 1) for number in range(others + 1)]
-    assert [sorted(each) for each in cluster.asked()[-2:]] != [[0], [0]] or not others, "in one session again"
+    assert [sorted(each) for each in cluster.asked()[-2:]] != [[0], [0]] or not others, "must be in one session again"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Positions are looked up where necessary, with one request per leader, and lost positions are noticed.
+"""Positions are looked up if necessary, with one request per leader, and lost positions are noticed.
 
-Method: the I/O side of a consumer against simulated brokers with logs, on a simulated clock.
+Method: run a consumer's I/O side against simulated brokers with logs, on a simulated clock.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_a_committed_offset_that_is_found_after_a_seek_changes_nothing() -> None
     cluster.logs[T0].append(b"a")
     cluster.logs[T0].append(b"b")
     cluster.logs[T0].append(b"c")
-    cluster.run(3)  # the offset was requested, and arrives after 5 ms
+    cluster.run(3)  # the offset has been requested, and arrives after 5 ms
     cluster.assignment.seek(T0, Position(2))
     assert cluster.read() == [(0, 2)]
     assert cluster.asked()[0] == {0: 2}
@@ -141,7 +141,7 @@ def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_aske
 
 
 def test_a_truncated_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Records after offset 1 were read and then lost, and another record took their place (KIP-320)."""
+    """Records after offset 1 were read and later lost, and another record took their place (KIP-320)."""
     cluster = reading(T0)
     cluster.logs[T0].append(b"a")
     cluster.logs[T0].append(b"lost", b"lost")
@@ -174,7 +174,7 @@ def test_brokers_that_tell_no_consumer_where_epochs_end_are_trusted() -> None:
 
 
 def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    """It is unknown where the logs diverge, so the position is reset, and the consumer fetches from the leader."""
+    """The offset where the logs diverge is unknown, so the position is reset, and the leader is fetched from."""
     cluster = reading(T0)
     log = cluster.logs[T0]
     log.replica = 3
@@ -184,7 +184,7 @@ def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture)
     log.leader, log.epoch, log.epoch_ends = 2, 2, (-1, -1)
     cluster.simulation.router.metadata.invalidate()
     assert cluster.read() == [(0, 0)]
-    assert cluster.fetches(2), "it may send the consumer to a follower again, or no longer"
+    assert cluster.fetches(2), "the leader must be asked; it may or may not name a follower again"
     assert "t-0: the leader does not know epoch 1: reset to earliest" in caplog.messages
 
 

@@ -1,6 +1,6 @@
-"""One side takes what the other puts, in order and once each; a waiting reader is woken, on a loop or a thread.
+"""One side takes each item that the other puts, once and in order; a waiting reader is woken, on a loop or a thread.
 
-Method: one thread plays both sides, then two threads run concurrently.
+Method: let one thread play both sides, then let two threads run concurrently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sdk.consumer.user_side import T0, T1
 
 
 class Setting:
-    """A queue and the readings of two partitions."""
+    """A queue, and the reading state of two partitions."""
 
     def __init__(self) -> None:
         self.wakes = 0
@@ -28,7 +28,7 @@ class Setting:
         self.readings = {each: Reading(each, Position(0)) for each in (T0, T1)}
 
     def put(self, partition: TopicPartition, offset: int, size: int = 10) -> None:
-        """Put data of a partition."""
+        """Put a partition's data."""
         epoch = self.readings[partition].epoch
         self.queue.put(Fetched(partition, epoch, offset, Position(offset + 1), bytes(size)))
 
@@ -53,7 +53,7 @@ COMING: dict[str, Callable[[FetchQueue], object]] = {
 
 @pytest.mark.parametrize("come", COMING.values(), ids=COMING)
 def test_whoever_is_woken_finds_what_has_come(come: Callable[[FetchQueue], object]) -> None:
-    """A reader on another thread looks immediately."""
+    """A reader on another thread looks at the queue immediately."""
     setting = Setting()
     queue, found = setting.queue, []
     setting.readings[T0].paused = True
@@ -222,7 +222,7 @@ def test_a_refusal_meets_every_read_that_would_wait() -> None:
 
 @pytest.mark.parametrize("count", [3_000])
 def test_two_threads(count: int) -> None:
-    """One thread puts, another takes and waits; nothing is lost or duplicated, and no reader sleeps forever."""
+    """One thread puts items, and another takes them and waits; nothing is lost or duplicated, and no reader hangs."""
     setting = Setting()
 
     def put() -> None:

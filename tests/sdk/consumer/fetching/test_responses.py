@@ -1,6 +1,6 @@
 """Whatever a response says about a partition (leader, follower, error, damage) affects only that partition.
 
-Method: the I/O side of a consumer against simulated brokers with logs, on a simulated clock.
+Method: run a consumer's I/O side against simulated brokers with logs, on a simulated clock.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_a_response_that_is_a_passing_error_is_asked_for_again(code: ErrorCode) 
     cluster.simulation.handlers[1, FetchRequest] = lambda request, version: FetchResponse(error_code=code)
     before = len(cluster.fetches())
     assert cluster.read(1_000) == []
-    assert 3 <= len(cluster.fetches()) - before <= 6, "with pauses"
+    assert 3 <= len(cluster.fetches()) - before <= 6, "there must be pauses between attempts"
     assert (cluster.metadata_asked > asked) == (code is ErrorCode.NOT_LEADER_OR_FOLLOWER)
     cluster.simulation.handlers[1, FetchRequest] = usual
     cluster.logs[T0].append(b"a")
@@ -137,7 +137,7 @@ def test_a_response_that_is_a_lasting_error_is_raised_and_fetching_goes_on() -> 
 
 
 def test_what_cannot_be_fetched_at_all_is_raised() -> None:
-    """The error comes from neither the broker nor the connection, because the broker is too old to read from."""
+    """The client itself raises the error, because the broker is too old to read from."""
     cluster = reading(T0)
     cluster.simulation.handlers[1, FetchRequest] = lambda request, version: UnsupportedVersion("too old")
     with pytest.raises(UnsupportedVersion, match="too old"):
@@ -151,7 +151,7 @@ def test_a_follower_nearby() -> None:
     assert cluster.read(100) == [(0, 0)]
     assert len(cluster.fetches(1)) <= 2
     assert {request.rack_id for request in cluster.fetches()} == {"a"}
-    cluster.logs[T0].replica = -1  # the follower is out of sync, so the leader decides what comes next
+    cluster.logs[T0].replica = -1  # the follower is out of sync, so the leader decides what happens next
     cluster.logs[T0].append(b"b")
     assert cluster.read() == [(0, 1)]
 
@@ -297,7 +297,7 @@ def test_aborted_transactions_may_come_in_any_order() -> None:
 
 
 def test_the_end_that_was_told_before_a_seek_is_told_again_after_it() -> None:
-    """A response arrives after the seek but before the I/O side knows about it, so the reading side ignores it."""
+    """A response arrives before the I/O side knows about the seek, so the reading side ignores the response."""
     cluster = reading(T0)
     cluster.run(100)
     later: list[Callable[[int], None]] = []

@@ -1,6 +1,6 @@
-"""Partitions keep their positions across assignments; a group is told what is finished, with the leader epoch.
+"""Partitions keep their positions across assignments; finished offsets are passed to the group with their leader epoch.
 
-Method: an assignment whose I/O side only records its calls.
+Method: use an assignment whose I/O side only records its calls.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_partitions_that_are_not_assigned(call: str) -> None:
 
 
 def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_of_it() -> None:
-    """The group assigns and withholds the partition, calls the listener, which may seek, and assigns it again."""
+    """The group assigns and withholds the partition, calls the listener, which may seek, and releases the partition."""
     side = UserSide(T0)
     side.assignment.assign([T0, T1], Position(0))
     side.assignment.withhold([T1])
@@ -118,7 +118,7 @@ def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_o
 
 @pytest.mark.parametrize("call", ["withhold", "assign"])
 def test_nothing_follows_what_is_cut_off_in_the_middle(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread may take the next records as soon as the current ones are cut."""
+    """Another thread may take the next records as soon as the current ones are cut off."""
     side = UserSide(T0)
     side.put(T0, made(0, b"a", b"b"))
     side.take()
@@ -190,17 +190,17 @@ def _with_a_hole(*, auto_finish: bool = True) -> UserSide:
 
 @pytest.mark.parametrize("position", [_unfinished, _batch_after_a_hole, _at_the_end_of_a_bounded_read, _skipped])
 def test_no_position_is_behind_the_end_of_its_leader_epoch(position: Callable[[], Position | None]) -> None:
-    """Otherwise the leader would seem to have lost records; reading would go back, or stop without a reset policy."""
+    """Otherwise, the leader would seem to have lost records; the consumer would go back, or stop without a policy."""
     ends = {1: 1, 2: 4, -1: 4}
     found = position()
     assert found is not None
     assert found.offset <= ends[found.leader_epoch]
 
 
-#: The files where the two sides meet.
+#: The files in which the two sides meet.
 SHARED = ("kafkawire/sdk/consumer/reading/assignment.py", "kafkawire/sdk/consumer/reading/unfinished_records.py")
 
-#: Longer than any step here takes, unless it is blocked.
+#: Longer than any step of these tests takes unless it is blocked.
 LIMIT_SECONDS = 10
 
 CALLS: dict[str, Callable[[UserSide], object]] = {
@@ -213,7 +213,7 @@ CALLS: dict[str, Callable[[UserSide], object]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Callable[[UserSide], object]) -> None:
-    """This is as if a signal handler had interrupted this thread there, and waited for the I/O thread."""
+    """The effect is that of a signal handler that interrupts this thread at that point and waits for the I/O thread."""
     place = 0
     while True:
         side = UserSide(T0, auto_finish=False)
@@ -238,19 +238,19 @@ def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Call
         for step in steps:
             step(0)
         told = [each for each in side.told if each[0] == "seek"]
-        assert not told or told[-1] == ("seek", T0, side.assignment[T0].place), "the last place is fetched from"
+        assert not told or told[-1] == ("seek", T0, side.assignment[T0].place), "must fetch from the last place"
         place += 3
     assert place > 30
 
 
 @pytest.mark.parametrize("is_halted", [True, False])
 def test_the_io_side_is_told_once_the_user_s_side_is_done(monkeypatch: pytest.MonkeyPatch, is_halted: bool) -> None:
-    """The I/O side may be another thread, which looks immediately; by then, the old fetches must be gone."""
+    """The I/O side may be another thread, which looks immediately, so the old fetches must be gone by then."""
     side = UserSide(T0, T1)
     reading = side.assignment.readings[T0]
     side.put(T0, made(0, b"a"))
     side.assignment.pause([T0])
-    assert side.take() is None, "fetched data is set aside"
+    assert side.take() is None, "fetched data must be set aside"
     seen: list[tuple[bool, bool]] = []
     monkeypatch.setattr(side.assignment, "_run", lambda step: seen.append((reading.halted, T0 in side.queue._parked)))
     if is_halted:

@@ -1,6 +1,6 @@
 """A bounded read ends at its bound, loses nothing, and leaves the rest for later reads.
 
-Method: the whole consumer against a scripted in-memory broker.
+Method: run the whole consumer against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Read = Callable[..., Awaitable[list[tuple[int, int]]]]
 
 
 def reading(test: Callable[[StoringBroker, Consumer, Read], Awaitable[None]], **options: Any) -> None:
-    """Run a test with two partitions, one with offsets 0 to 19 in batches of ten, the other with 0 to 4."""
+    """Run a test with two partitions: one has offsets 0 to 19 in batches of ten, and the other 0 to 4."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
@@ -77,7 +77,7 @@ def test_a_time_after_the_last_record_ends_at_the_end() -> None:
 @pytest.mark.parametrize("is_closed", [True, False])
 @pytest.mark.parametrize(("last", "end"), [(2, 15), (2, 5), (4, 5), (9, 10), (9, 15), (12, 15)])
 def test_a_read_that_is_broken_off(last: int, end: int, is_closed: bool) -> None:
-    """Later reads continue after the last record handed out, whatever was fetched or cut off."""
+    """Later reads continue after the last record that was handed out, whatever was fetched or cut off."""
 
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
         bounded = consumer.records(until={T0: end})
@@ -95,7 +95,7 @@ def test_a_read_that_is_broken_off(last: int, end: int, is_closed: bool) -> None
 
 
 async def first(consumer: Consumer, count: int) -> AsyncIterator[Record]:
-    """Yield a number of records from an unbounded read."""
+    """Yield the given number of records from an unbounded read."""
     async with asyncio.timeout(10):
         for _ in range(count):
             yield await anext(aiter(consumer))
@@ -146,7 +146,7 @@ def test_one_bounded_read_at_a_time() -> None:
 
 
 async def numbers(test: Callable[[StoringBroker, Consumer[bytes, int]], Awaitable[None]]) -> None:
-    """Run a test with one partition where record 1 cannot be read."""
+    """Run a test with one partition, in which record 1 cannot be read."""
     broker = StoringBroker({"t": 1})
     broker.fill("t", b"0", b"one", b"2")
     given: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "value_deserializer": int}
@@ -185,7 +185,7 @@ def test_an_error_at_its_beginning_ends_the_read() -> None:
 
 
 async def cut_short(bounded: BoundedRecords[Any, Any]) -> BaseException:
-    """Wait for a record that does not come, and return the cancellation error, which refers to the read."""
+    """Cancel a wait for a record that does not come, and return the cancellation error, which refers to the read."""
     with pytest.raises(TimeoutError) as kept:
         async with asyncio.timeout(0):
             await anext(bounded)
@@ -265,6 +265,6 @@ def test_of_topics_that_were_subscribed_to_a_moment_ago(topics: tuple[str, ...])
         await consumer.subscribe(*topics)
         assert await read(stop_at_end=True) == [(0, 0), (0, 1)]
         await consumer.subscribe(pattern="t|new")
-        assert len(await read(stop_at_end=True)) == 25, "of t: the other topic was read"
+        assert len(await read(stop_at_end=True)) == 25, "topic t alone has 25 records: the other topic was read"
 
     reading(test)

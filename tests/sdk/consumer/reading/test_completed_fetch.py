@@ -1,6 +1,6 @@
-"""Records are taken from several batches at a time, and switching to another way of reading finds each record once.
+"""Records are taken from several batches at a time, and each is read once even if the way of reading changes.
 
-Method: only the reading side; tests supply the contents of responses.
+Method: test the reading side alone; tests supply the contents of responses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def side() -> UserSide:
 
 
 def left(side: UserSide) -> int:
-    """Return how many records are ready."""
+    """Return the number of records that are ready."""
     handout = side.reader.advance()
     return 0 if handout is None else handout.left
 

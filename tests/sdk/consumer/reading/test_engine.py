@@ -1,6 +1,6 @@
-"""Handouts come from the engine that the environment selects.
+"""Records are handed out by the engine that the environment selects.
 
-Method: a separate process for each available engine.
+Method: start a separate process for each available engine.
 """
 
 from __future__ import annotations

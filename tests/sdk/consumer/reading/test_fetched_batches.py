@@ -1,6 +1,6 @@
-"""The application gets batches from the requested offset on, without control batches or aborted records.
+"""The application gets batches starting at the requested offset, without control batches or aborted records.
 
-Method: the bytes of handmade responses, walked as a consumer walks them.
+Method: walk the bytes of handmade responses as a consumer does.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.sdk.consumer.batches import made, marker
 
 PARTITION = TopicPartition("t", 3)
 
-#: Where a batch's length field ends, which is where the length counts from, and where the checksum begins.
+#: The position where a batch's length field ends, from which the length is counted, and the checksum's position.
 LENGTH_END, CRC_BEGIN = 12, 17
 
 
 def offsets(data: bytes, start: int = 0, aborted: tuple[tuple[int, int], ...] = ()) -> list[int]:
-    """Return the first offset of each batch that the application gets."""
+    """Return the first offset in each batch that the application gets."""
     fetched = Fetched(PARTITION, 1, start, Position(100), data, aborted=aborted)
     return [batch.records()[0].offset for batch in fetched_batches(fetched, check_crcs=True)]
 
@@ -44,7 +44,7 @@ def test_control_batches_are_left_out() -> None:
 
 
 def test_aborted_transactions_are_left_out() -> None:
-    """One of two producers that share a partition aborts, then commits its next transaction."""
+    """One of two producers that share a partition aborts a transaction, then commits the next one."""
     data = (
         made(0, b"kept", producer=8)
         + made(1, b"dropped", producer=7)
@@ -61,7 +61,7 @@ def test_aborted_transactions_are_left_out() -> None:
 
 
 def test_an_empty_control_batch_ends_nothing() -> None:
-    """Compaction removes old markers but may keep their empty batch, for the producer's last sequence number."""
+    """Compaction removes old markers but may keep their empty batch, which has the producer's last sequence number."""
     empty = bytearray(marker(1, 7, is_commit=False)[:BATCH_HEADER_BYTES])
     pack_into(">i", empty, 8, BATCH_HEADER_BYTES - LENGTH_END)
     pack_into(">i", empty, BATCH_HEADER_BYTES - 4, 0)

@@ -1,6 +1,6 @@
-"""Deserializers and interceptors see each record once, as it is handed out; their exceptions lose no records.
+"""Deserializers and interceptors see each record once, when it is handed out; no record is lost if they raise.
 
-Method: the asyncio and the blocking consumer against a scripted in-memory broker.
+Method: run the asyncio and the blocking consumer against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BAD = 3
 
 
 def filled() -> StoringBroker:
-    """Return a broker with the numbers 0 to 9 in partition 0, one of them unreadable, and 10 to 14 in partition 1."""
+    """Return a broker with numbers 0 to 9 in partition 0, one of which is unreadable, and 10 to 14 in partition 1."""
     broker = StoringBroker({"t": 2})
     broker.fill("t", *[b"x" if number == BAD else b"%d" % number for number in range(10)])
     broker.fill("t", *[b"%d" % number for number in range(10, 15)], partition=1)
@@ -67,7 +67,7 @@ def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> Non
         assert consumer.position(T0) == BAD
         assert sorted(value for value in values if value is not None) == [0, 1, 2, 10, 11, 12, 13, 14]
         assert consumer.getmany(1) == {}
-        consumer.resume(T0)  # and try again
+        consumer.resume(T0)  # then try again
         with pytest.raises(DeserializationFailed):
             read_until_it_fails(consumer, way)
         consumer.skip(failure)
@@ -84,7 +84,7 @@ def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> Non
 def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
     hook: str, face: str, error: type[BaseException], finishes: bool
 ) -> None:
-    """The second of three batches is cut short; the first is not handed out either, and both come again."""
+    """The hook is cancelled in the second of three batches; nothing before it is lost, and everything comes again."""
     broker = StoringBroker({"t": 1})
     for numbers in ((0, 1, 2), (3, 4, 5, 6), (7, 8, 9)):
         broker.fill("t", *[b"%d" % number for number in numbers])
@@ -137,7 +137,7 @@ def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
 
 @pytest.mark.parametrize("finishes", [True, False])
 def test_a_dead_letter_keeps_everything_and_reading_goes_on_behind_it(finishes: bool) -> None:
-    """Records handed out before the dead letter, but not finished, are not committed."""
+    """Records that were handed out before the dead letter but not finished are not committed."""
     broker = StoringBroker({"t": 1})
     broker.fill("t", b"0", b"1")
     builder = BatchBuilder()
@@ -157,14 +157,14 @@ def test_a_dead_letter_keeps_everything_and_reading_goes_on_behind_it(finishes: 
         handed_out += consumer.getmany(60_000)[T0]
         assert [record.value for record in handed_out] == [0, 1, 3]
         assert all(isinstance(record, Record) for record in handed_out)
-        consumer.skip(error)  # nothing happens, because the position has moved on
+        consumer.skip(error)  # has no effect, because the position has moved on
         assert consumer.position(T0) == 4
         if not finishes:
             consumer.finish(*handed_out)
         consumer.commit()
         assert broker.commits["g", "t", 0] == 4
         with pytest.raises(LocalProtocolError, match="skip: expected a DeserializationFailed, got 7"):
-            consumer.skip(7)  # type: ignore[arg-type]  # on purpose
+            consumer.skip(7)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_records_before_it_can_be_committed() -> None:
@@ -219,7 +219,7 @@ def test_batches_are_as_they_were_sent() -> None:
 
 
 class Interceptor(ConsumerInterceptor[bytes, bytes]):
-    """Records the records and commits that it sees, and raises."""
+    """An interceptor that notes the records and commits that it sees, and raises errors."""
 
     def __init__(self, error: BaseException) -> None:
         self.seen: list[int] = []

@@ -1,6 +1,6 @@
-"""Fetched records are handed out once, in order; positions follow, and no record is lost.
+"""Fetched records are handed out once and in order; positions advance with them, and no record is lost.
 
-Method: only the reading side; tests supply the contents of responses.
+Method: test the reading side alone; tests supply the contents of responses.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_a_list_keeps_what_it_found_before_an_error(side: UserSide) -> None:
     side.put(T0, made(0, b"a") + bytes(damaged))
     found = side.reader.take_many(10)
     assert [record.offset for record in found[T0]] == [0]
-    side.reader.finish()  # as for a commit or at the end, neither of which is a read
+    side.reader.finish()  # as for a commit or on close, neither of which is a read
     assert side.finished(T0) == Position(1, 0)
     with pytest.raises(DecodeError, match="checksum"):
         side.reader.take_many(10)
@@ -135,7 +135,7 @@ def test_a_list_of_batches_keeps_what_it_found_before_an_error(side: UserSide) -
 
 @pytest.mark.parametrize("tail", [marker(2, 7, is_commit=True), marker(2, 7, is_commit=False)])
 def test_the_position_passes_control_batches_at_the_end(side: UserSide, tail: bytes) -> None:
-    """Otherwise a consumer that has read everything would lag by one forever."""
+    """Otherwise, a consumer that has read everything would lag by one forever."""
     side.put(T0, made(0, b"a", b"b", producer=7) + tail)
     side.reader.take_many(2)
     assert side.position(T0) == Position(3, 0)
@@ -194,7 +194,7 @@ def test_a_pause_keeps_what_was_fetched(side: UserSide) -> None:
     assert side.take() == 0
     side.assignment.pause([T0])
     assert (side.position(T0), side.finished(T0)) == (Position(1, 0), Position(0))
-    assert side.take() == 0  # of the other partition
+    assert side.take() == 0  # from the other partition
     assert side.finished(T0) == Position(1, 0)
     assert side.take() is None
     side.assignment.resume([T0])
@@ -228,7 +228,7 @@ def test_what_was_set_aside_of_a_partition_is_dropped_by_a_seek(side: UserSide, 
     side.put(T0, data)  # type: ignore[arg-type]  # as good as bytes
     side.take()
     side.assignment.pause([T0])
-    assert side.reader.next_batch() is None, "the rest is set aside"
+    assert side.reader.next_batch() is None, "the rest must be set aside"
     side.assignment.seek(T0, Position(2))
     if is_resumed:
         side.assignment.resume([T0])
@@ -236,11 +236,11 @@ def test_what_was_set_aside_of_a_partition_is_dropped_by_a_seek(side: UserSide, 
     left = ref(data)
     del data
     gc.collect()
-    assert left() is None, "it is no longer handed out"
+    assert left() is None, "the data must no longer be kept"
 
 
 def test_a_revocation_stops_at_once(side: UserSide) -> None:
-    """The record in progress is considered finished if the application asks for the next one before the commit."""
+    """The record in progress counts as finished if the application asks for the next one before the commit."""
     side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d"))
     assert [side.take(), side.take()] == [0, 1]
     side.assignment.withhold([T0])
@@ -294,7 +294,7 @@ def test_damage_stops_the_partition_before_it(side: UserSide) -> None:
 
 
 def test_a_move_without_records(side: UserSide) -> None:
-    """The position was out of range; records fetched earlier are handed out, then the position moves."""
+    """The position was out of range; records fetched earlier are handed out before the position moves."""
     side.put(T0, made(0, b"a"))
     side.queue.put(Fetched(T0, side.assignment.readings[T0].epoch, 50, Position(50, 2)))
     assert side.take() == 0
@@ -321,7 +321,7 @@ def test_a_bounded_read_passes_over_batches_beyond(side: UserSide) -> None:
 
 
 def test_the_end_of_the_client(side: UserSide) -> None:
-    """The current batch is handed out, but later fetches are dropped, so a stream of records never hides the end."""
+    """The current batch is handed out, but later fetches are dropped, so a flood of records never hides the end."""
     side.put(T0, made(0, b"a", b"b"))
     assert side.take() == 0
     side.put(T0, made(2, b"c"))
@@ -355,7 +355,7 @@ def test_an_error_that_every_read_raises_does_not_grow(side: UserSide, error: Ex
 
 
 def test_handed_out_records_are_counted(side: UserSide) -> None:
-    """The count shows a group that the application makes progress, even with slow records in one large batch."""
+    """The count shows a group that the application is making progress, even with slow records in one large batch."""
     side.put(T0, made(0, b"a", b"b", b"c"))
 
     def seen(now_ms: int) -> int | None:
@@ -382,7 +382,7 @@ def test_each_record_and_each_batch_counts_once(side: UserSide) -> None:
         counts.append(count())
     assert counts == [1, 2, 3]
     assert side.take() is None
-    assert count() == 3, "a read that finds nothing is no progress"
+    assert count() == 3, "a read that finds nothing must not count as progress"
     side.put(T1, made(0, b"x", b"y", b"z"))
     assert side.take() == 0
     assert side.reader.next_batch() is not None
@@ -403,7 +403,7 @@ def test_what_an_interrupted_read_took_is_handed_out_again(side: UserSide) -> No
         ("seek", T0, Position(3, 0)),
         ("seek", T1, Position(0)),
     ]
-    assert side.take() is None, "data fetched earlier is dropped"
+    assert side.take() is None, "data fetched earlier must be dropped"
 
 
 def test_what_is_not_finished_stays_so_when_the_rest_is_fetched_again(side: UserSide) -> None:
@@ -430,9 +430,9 @@ def test_a_reader_that_is_abandoned_hands_out_nothing(side: UserSide) -> None:
     left: list[int] = []
     side.queue.clear()
     side.queue.wait().add_done_callback(lambda: left.append(len(side.queue._items)))
-    side.queue.put(fetched)  # this wakes no reader yet
+    side.queue.put(fetched)  # this does not wake a reader yet
     side.reader.abandon(Closed("over"))
-    assert left == [0], "a waiting reader finds nothing"
+    assert left == [0], "a waiting reader must find nothing more"
     for read in (side.take, side.reader.next_batch):
         with pytest.raises(Closed, match="over"):
             read()

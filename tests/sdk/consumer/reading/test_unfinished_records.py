@@ -1,6 +1,6 @@
-"""Everything before the first unfinished record may be committed, in whatever order records are finished.
+"""Everything before the first unfinished record may be committed, whatever the order in which records are finished.
 
-Method: random orders are compared with a plain list; the rest runs step by step, on the reading side of a consumer.
+Method: compare random orders with a plain list; run the other tests step by step, on a consumer's reading side.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_batches_are_finished_whole() -> None:
     assert unfinished.first is None
     unfinished.began(Position(20, 1), [20, 21], 1)
     unfinished.finish_batch(20, 22)
-    assert unfinished.first is None, "its records may have been handed out one by one"
+    assert unfinished.first is None, "the batch's records may have been handed out one by one"
 
 
 def test_threads_finish_records() -> None:
@@ -131,11 +131,11 @@ def test_positions_pass_what_is_finished_alone(side: UserSide) -> None:
     side.assignment.finish(T0, 1)
     side.assignment.finish(T0, 2)
     side.reader.finish()
-    assert side.assignment.to_commit()[T0].offset == 0, "neither a commit nor the next read finishes records"
+    assert side.assignment.to_commit()[T0].offset == 0, "neither a commit nor the next read may finish records"
     side.assignment.finish(T0, 0)
     assert side.assignment.to_commit()[T0].offset == 3
     side.assignment.finish(T0, 3)
-    assert side.assignment.to_commit()[T0].offset == 4, "the position: nothing that was handed out is unfinished"
+    assert side.assignment.to_commit()[T0].offset == 4, "must be the position: no record handed out is unfinished"
 
 
 def test_lists_and_batches(side: UserSide) -> None:
@@ -175,7 +175,7 @@ def test_a_partition_that_was_given_up_is_ignored(side: UserSide) -> None:
     side.assignment.finish(TopicPartition("x", 0), 0)
     assert side.assignment.to_commit() == {}
     side.assignment.assign([T0])
-    assert side.assignment.to_commit().get(T0) is None, "records finished earlier no longer count"
+    assert side.assignment.to_commit().get(T0) is None, "records finished earlier must no longer count"
 
 
 def test_it_is_asked_for() -> None:
@@ -187,7 +187,7 @@ def test_a_record_that_is_never_finished_stops_reading(side: UserSide, monkeypat
     monkeypatch.setattr(limits, "MAX_UNFINISHED", 3)
     assert [side.take() for _ in range(3)] == [0, 1, 2]
     side.assignment.finish(T0, 1)
-    assert [side.take() for _ in range(3)] == [3, 4, 5], "two wait: there is room"
+    assert [side.take() for _ in range(3)] == [3, 4, 5], "two records wait to be finished, so there is room"
     side.put(T0, made(6, b"g"))
     for _ in range(2):
         with pytest.raises(LocalProtocolError, match="t-0: 5 records from offset 0 on are unfinished; the limit is 3"):

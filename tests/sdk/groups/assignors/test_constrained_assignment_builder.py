@@ -1,7 +1,7 @@
-"""Members with equal subscriptions get the same number of partitions and keep what they can.
+"""Members with equal subscriptions get equal numbers of partitions, and keep what they can.
 
-Method: hypothesis over the partitions that members owned; handmade small groups for uneven quotas, conflicting claims
-and racks.
+Method: let hypothesis choose the partitions that members owned; build small groups by hand for uneven quotas,
+conflicting claims and racks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def built(
 
 @given(st.data())
 def test_quotas_and_what_is_kept(data: st.DataObject) -> None:
-    """Every partition is assigned once, counts differ by at most one, and members keep partitions up to their quota."""
+    """Every partition is assigned once, sizes differ by at most one, and members keep partitions up to their quota."""
     counts = data.draw(st.dictionaries(st.sampled_from("abc"), st.integers(1, 8), min_size=1))
     members = data.draw(st.lists(st.text("xyz", min_size=1), min_size=1, max_size=6, unique=True))
     everything = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]

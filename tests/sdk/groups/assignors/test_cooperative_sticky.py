@@ -1,6 +1,6 @@
-"""Members continue to read the partitions they keep; others are revoked first, and assigned in the next rebalance.
+"""Members continue to read the partitions that they keep; others are revoked first, and assigned in the next rebalance.
 
-Method: Kafka's vectors (three rebalances each); hypothesis plays rebalances until nothing moves.
+Method: check Kafka's vectors (three rebalances each), and let hypothesis play rebalances until nothing moves.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def test_vectors() -> None:
 
 @given(group=groups(), data=st.data())
 def test_rebalances_settle_and_never_assign_a_partition_twice(group: Group, data: st.DataObject) -> None:
-    """After a change, no rebalance assigns a partition that another member still owns, and the second one is complete.
+    """After a change, no rebalance assigns a partition that another member still owns; the second one is complete.
 
-    With racks, it may take two more, as in Apache Kafka: a partition assigned outside its racks is revoked again.
+    With racks, two more may be needed, as in Apache Kafka: a partition assigned outside its racks is revoked again.
     """
     assignment = ASSIGNOR.assign(*group)
     said = {
@@ -77,7 +77,7 @@ def test_what_moves_waits_for_the_next_rebalance() -> None:
     ],
 )
 def test_the_later_of_two_claims_wins(generation_id: int, user_data: bytes | None, owner: str) -> None:
-    """Members of older releases only state their generation in the user data."""
+    """Members of older releases state their generation only in the user data."""
     subscriptions = {
         "x": MemberSubscription(("a",), tuple(partitions("a-0")), generation_id, user_data=user_data),
         "y": MemberSubscription(("a",), tuple(partitions("a-0")), generation_id=2),

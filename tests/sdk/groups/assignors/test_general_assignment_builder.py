@@ -1,7 +1,7 @@
 """Members with different subscriptions get balanced assignments with few moves.
 
-Method: hypothesis for validity, balance and stickiness (an unchanged group moves nothing); handmade groups for the
-choice of the partition to move, for racks, and for members that cannot take part.
+Method: use hypothesis for validity, balance and stickiness (an unchanged group moves nothing), and handmade groups for
+the choice of the partition to move, for racks, and for members that cannot take part.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_a_member_that_owns_all_it_subscribes_to_shares_topics_with_others() -> 
 
 
 def test_a_former_owner_comes_first() -> None:
-    """Without its older claim, `z` would not get the first partition that moves: `y` comes before it."""
+    """Without its older claim, `z` would not get the first partition that moves, because `y` comes before it."""
     wanted, owned = {"x": "a", "y": "a", "z": "a"}, {"x": "a-0 a-1 a-2"}
     assert built(wanted, {"a": 3}, owned)["z"] == partitions("a-1")
     assert built(wanted, {"a": 3}, owned, {partition("a-0"): "z"})["z"] == partitions("a-0")
@@ -103,7 +103,7 @@ def test_a_former_owner_that_unsubscribed_gets_nothing() -> None:
 
 
 def test_a_former_owner_gets_nothing_that_improves_no_balance() -> None:
-    """`z` has one partition fewer than the owner, so only a move in the other members' topic improves the balance."""
+    """`z` has just one partition less than the owner, so only a move in the others' topic improves the balance."""
     wanted = {"x": "a", "z": "a", "y": "b", "new": "b"}
     owned = {"x": "a-0 a-1", "z": "a-2", "y": "b-0 b-1 b-2"}
     assignment = built(wanted, {"a": 3, "b": 3}, owned, {partition("a-0"): "z"})
@@ -113,7 +113,7 @@ def test_a_former_owner_gets_nothing_that_improves_no_balance() -> None:
 
 @pytest.mark.parametrize(("owned", "moved"), [("a-0", "a-1"), ("a-0 gone-0", "a-0")])
 def test_what_nobody_owned_moves_before_what_somebody_owned(owned: str, moved: str) -> None:
-    """`x` must give a partition of topic a to `y`; after any revocation, Kafka takes whichever comes first."""
+    """`x` must give a partition of topic a to `y`; after any revocation, Kafka takes the first one."""
     wanted = {"x": "a b", "y": "a d", "z": "b c", "w": "b c"}
     had = {"x": owned, "y": "d-0 d-1", "z": "c-0 c-1 c-2 c-3 c-4", "w": "c-5 c-6 c-7 c-8 c-9"}
     assignment = built(wanted, {"a": 2, "b": 3, "c": 10, "d": 2}, had)
@@ -145,14 +145,14 @@ def test_a_partition_goes_back_before_another_of_its_topic_moves() -> None:
     moves = _Moves()
     moves.note(partition("a-0"), "x", "y")
     assert moves.instead(partition("a-1"), "y", "x") == partition("a-0")
-    assert moves.instead(partition("a-1"), "x", "y") == partition("a-1"), "not against its direction"
-    assert moves.instead(partition("b-0"), "y", "x") == partition("b-0"), "of another topic"
+    assert moves.instead(partition("a-1"), "x", "y") == partition("a-1"), "not opposite to an earlier move"
+    assert moves.instead(partition("b-0"), "y", "x") == partition("b-0"), "the earlier move was in another topic"
     moves.note(partition("a-0"), "y", "z")
-    assert moves.instead(partition("a-1"), "y", "x") == partition("a-1"), "it has left y"
-    assert moves.instead(partition("a-1"), "z", "x") == partition("a-0"), "x had it first"
+    assert moves.instead(partition("a-1"), "y", "x") == partition("a-1"), "a-0 has left y"
+    assert moves.instead(partition("a-1"), "z", "x") == partition("a-0"), "x had a-0 first"
     assert moves.instead(partition("a-0"), "z", "x") == partition("a-0")
     moves.note(partition("a-0"), "z", "x")
-    assert moves.instead(partition("a-1"), "z", "x") == partition("a-1"), "it is back"
+    assert moves.instead(partition("a-1"), "z", "x") == partition("a-1"), "a-0 is back"
 
 
 @pytest.mark.parametrize(

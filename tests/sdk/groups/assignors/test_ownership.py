@@ -1,6 +1,6 @@
-"""Outdated and conflicting claims resolve to one owner or none.
+"""Outdated and conflicting claims are resolved to one owner or none.
 
-Method: a table of claims.
+Method: settle a table of claims.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Racks match where a member and a replica share one, and matter where they make a difference.
+"""Racks match if a member and a replica share one, and matter if they make a difference.
 
-Method: a table of clusters for `matter`; one handmade cluster for the rest.
+Method: use a table of clusters for `matter`, and one handmade cluster for the other tests.
 """
 
 from __future__ import annotations

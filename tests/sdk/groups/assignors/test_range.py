@@ -1,6 +1,7 @@
-"""Each topic is assigned in ranges, identically for co-partitioned topics, and within racks where racks matter.
+"""Each topic is assigned in ranges, identically for co-partitioned topics, and within racks if racks matter.
 
-Method: Kafka's vectors; hypothesis for the sizes of the ranges; handmade groups for co-partitioned topics and racks.
+Method: check Kafka's vectors; use hypothesis for the sizes of the ranges, and handmade groups for co-partitioned topics
+and racks.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def test_ranges() -> None:
 
 
 def test_co_partitioned_topics_are_assigned_alike_within_racks() -> None:
-    """Partition 0 of both topics only has a replica in the second member's rack, partition 1 only in the first's."""
+    """In both topics, partition 0 has replicas only in the second member's rack, and partition 1 in the first's."""
     subscriptions = {
         "x": MemberSubscription(("a", "b"), rack_id="r0"),
         "y": MemberSubscription(("a", "b"), rack_id="r1"),

@@ -1,6 +1,6 @@
-"""Partitions are assigned one by one, as in Apache Kafka.
+"""Partitions are assigned one after another, as in Apache Kafka.
 
-Method: Kafka's vectors; hypothesis for balance; one handmade group.
+Method: check Kafka's vectors, use hypothesis for balance, and check one handmade group.
 """
 
 from __future__ import annotations

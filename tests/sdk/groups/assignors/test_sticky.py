@@ -1,7 +1,7 @@
-"""Members keep their partitions as far as balance allows, and their user data may contain anything.
+"""Members keep as many of their partitions as balance allows, and their user data may contain anything.
 
-Method: Kafka's vectors (three rebalances each); hypothesis for groups that stay, shrink and grow; truncated and made-up
-user data.
+Method: check Kafka's vectors (three rebalances each), use hypothesis for groups that stay, shrink and grow, and decode
+truncated and made-up user data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASSIGNOR = StickyAssignor()
 
 
 def after(group: Group, generation_id: int = 1) -> dict[str, MemberSubscription]:
-    """Return the members' subscriptions after their first assignment; they have revoked it, as in eager groups."""
+    """Return the members' subscriptions after their first assignment, which they have revoked, as in eager groups."""
     assignment = ASSIGNOR.assign(*group)
     return {
         member: member_after(ASSIGNOR, subscription, assignment[member], generation_id)._replace(owned_partitions=())
@@ -92,7 +92,7 @@ def test_any_change_gives_a_valid_assignment(group: Group, racks: bool, data: st
 
 
 def test_user_data() -> None:
-    """Apache Kafka's bytes: topics with partitions, then the generation."""
+    """The bytes are Apache Kafka's: topics with partitions, then the generation."""
     data = ASSIGNOR.user_data(partitions("t0-0 t0-4 t1-2"), 7)
     assert data is not None
     assert base64.b64encode(data) == b"AAAAAgACdDAAAAACAAAAAAAAAAQAAnQxAAAAAQAAAAIAAAAH"

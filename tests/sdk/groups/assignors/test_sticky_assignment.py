@@ -1,6 +1,6 @@
-"""Equal subscriptions use the constrained builder, others the general one, and moved partitions are reported.
+"""Equal subscriptions use the constrained builder, others use the general one, and moved partitions are reported.
 
-Method: handmade small groups for the choice between the two and for moved partitions.
+Method: use small handmade groups for the choice between the two builders and for moved partitions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_leading_members_with_empty_subscriptions() -> None:
 
 
 def test_racks_that_do_not_matter_move_nothing() -> None:
-    """All replicas are in one rack, so `x` being in another rack does not make them move."""
+    """All replicas are in one rack, so no partition moves because `x` is in another rack."""
     subscriptions = {"x": MemberSubscription(("a",), rack_id="r9"), "y": MemberSubscription(("a",), rack_id="r0")}
     claims = {"x": Claim(partitions("a-0"), 1), "y": Claim(partitions("a-1"), 1)}
     assignment, moved = assign_sticky(subscriptions, {"a": 2}, {"a": [["r0"], ["r0"]]}, claims)

@@ -1,6 +1,6 @@
-"""The native engine behaves like the Python engine: same hashes, same checks, same deliveries.
+"""The native engine behaves like the Python engine: it has the same hashes, checks and deliveries.
 
-Method: both engines side by side, if the extension is built; the whole producer is tested on each.
+Method: run both engines side by side, if the extension is built; other tests run the whole producer on each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.needs import EXTENSION
 native: Any = selection.built
 pytestmark = EXTENSION.mark
 
-#: The extension reads a clock that advances in kernel ticks of at most this length.
+#: The extension reads a clock that advances in kernel ticks, which are at most this long.
 TICK_MS = 10
 
 

@@ -1,6 +1,6 @@
 """The Python engine checks the arguments of `send` and chooses the partition before the accumulator takes the record.
 
-Method: an owner that records calls. test_accumulator.py tests the accumulator, on both engines.
+Method: use an owner that records calls. test_accumulator.py tests the accumulator, on both engines.
 """
 
 from __future__ import annotations

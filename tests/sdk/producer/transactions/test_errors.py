@@ -1,4 +1,4 @@
-"""The errors that end a producer, and the messages of errors that end a transaction."""
+"""The right errors end a producer, and errors that end a transaction have the right messages."""
 
 from __future__ import annotations
 

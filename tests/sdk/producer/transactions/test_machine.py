@@ -1,6 +1,6 @@
-"""A transaction is committed completely or not at all, in both versions of the protocol, with its calls in order.
+"""A transaction is committed completely or not at all, in both protocol versions, and its calls are made in order.
 
-Method: the producer's machines with a simulated coordinator that keeps pending and committed records apart.
+Method: run the producer's state machines with a simulated coordinator that keeps pending and committed records apart.
 test_transaction_failures.py covers failures, and test_transaction_ends.py covers coordinators that come and go.
 """
 
@@ -105,7 +105,7 @@ def test_an_empty_transaction_asks_nobody(version: int) -> None:
 @BOTH
 @pytest.mark.parametrize("has_records", [False, True])
 def test_no_offsets_join_no_group(version: int, has_records: bool) -> None:
-    """A coordinator refuses to commit a transaction that nothing has joined, which would end the producer."""
+    """A coordinator refuses to commit a transaction that nothing has joined; this would end the producer."""
     producer = TransactionalProducer(version)
     producer.begin()
     if has_records:
@@ -174,7 +174,7 @@ def test_records_of_an_unknown_topic_fail_with_their_transaction(version: int) -
 
 
 def test_the_epoch_is_raised_if_numbers_may_be_missing() -> None:
-    """With version 2, every end raises the epoch; with version 1, only numbered but unacknowledged records do."""
+    """With version 2, every end raises the epoch; with version 1, only numbered but unacknowledged records raise it."""
     producer = TransactionalProducer(1)
     producer.begin()
     producer.send("t", b"a", partition=0)
@@ -209,7 +209,7 @@ def test_a_coordinator_that_cannot_raise_the_epoch() -> None:
 
 
 def forgetful() -> TransactionalProducer:
-    """Return a producer that has committed a record, with brokers of Apache Kafka 2.4 that have forgotten it."""
+    """Return a producer that has committed a record, but that its brokers (Apache Kafka 2.4) have forgotten."""
     producer = TransactionalProducer(1)
     producer.simulation.newest[ApiKey.INIT_PRODUCER_ID] = 2
     producer.simulation.break_connections(1)
@@ -222,7 +222,7 @@ def forgetful() -> TransactionalProducer:
 
 
 def test_a_leader_that_has_forgotten_the_producer_aborts_one_transaction() -> None:
-    """Records in flight may be stored, as the one before them is; then the numbers start over, in the same epoch."""
+    """Records in flight may be stored, as the one before them is; the numbers then start over, in the same epoch."""
     producer = forgetful()
     producer.begin()
     deliveries = [producer.send("t", value, partition=0) for value in (b"b", b"c")]
@@ -326,7 +326,7 @@ def test_only_whoever_commits_is_told_why_it_was_aborted(version: int) -> None:
 def test_no_identity_is_made_anew_once_the_coordinator_may_have_forgotten_who_fenced_it(
     version: int, answer: ErrorCode | None
 ) -> None:
-    """A fenced producer that was idle until its id expired must not repeat the work of the later producer."""
+    """A fenced producer that was idle until its id expired must not repeat the later producer's work."""
     producer = TransactionalProducer(version)
     producer.begin()
     producer.send("t", b"v", partition=0)
@@ -387,7 +387,7 @@ def test_a_record_whose_transaction_ends_during_send_says_so(version: int, end: 
 @BOTH
 @pytest.mark.parametrize("ends", ["commit", "abort", "prepare", "doom", "fence"])
 def test_no_record_joins_once_the_end_has_begun(version: int, ends: str) -> None:
-    """A thread is still sending a record when the coordinator or the application hears of the end: only it fails."""
+    """A thread is sending a record when the coordinator or the application learns of the end; only that one fails."""
     later = Later()
 
     def partitioner(key: bytes, count: int) -> int:
@@ -437,7 +437,7 @@ def test_the_commit_before_says_nothing_about_an_abort(version: int) -> None:
     producer = TransactionalProducer(version)
     producer.begin()
     producer.commit()
-    assert error_of(producer.commit()) is None, "asked again"
+    assert error_of(producer.commit()) is None, "the commit must report its outcome when asked again"
     producer.begin()
     producer.abort()
     assert "commit: no transaction is open" in str(error_of(producer.ask(producer.machine.commit, 100)))

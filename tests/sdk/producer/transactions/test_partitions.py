@@ -1,4 +1,4 @@
-"""A partition gets records once it has been added (version 1) or immediately (version 2), never during a refusal."""
+"""A partition gets records once it has been added (version 1) or at once (version 2), but never during a refusal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_refusal_and_another_transaction() -> None:
     partitions.begin(1)
     assert partitions.refusal is None
     assert not partitions.joined
-    assert not partitions.may_send(FIRST), "it was part of the one before"
+    assert not partitions.may_send(FIRST), "the partition was part of the transaction before"
     partitions.add([SECOND])
     partitions.begin(1)
     assert partitions.take_wanted() == []

@@ -1,6 +1,6 @@
-"""Another process ends a prepared transaction, or is told that it is too late.
+"""Another process can end a prepared transaction, or is told that it is too late.
 
-Method: producers and another kind of client with the reference broker.
+Method: use producers and another kind of client with the reference broker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def broker() -> Iterator[Broker]:
 
 
 def prepared(broker: Broker) -> PreparedTransaction:
-    """Return a transaction with one record whose producer is gone."""
+    """Return a transaction that has one record and whose producer is gone."""
     with Producer(broker.bootstrap, transactional_id="x") as producer:
         producer.begin_transaction()
         producer.send("t", b"v")
@@ -42,7 +42,7 @@ def prepared(broker: Broker) -> PreparedTransaction:
 
 
 def done(broker: Broker, work: Callable[[Operations], Coroutine[Any, Any, None]]) -> None:
-    """Perform operations with another kind of client."""
+    """Perform operations in another kind of client."""
     core = ClientCore("test", read_options(AdminOptions, broker.bootstrap, {"io": "thread"}), None)
 
     async def perform() -> None:
@@ -60,7 +60,7 @@ def end(broker: Broker, transaction: PreparedTransaction, *, commits: bool) -> N
 
 
 def check(broker: Broker, expected: list[bytes]) -> None:
-    """Check what readers of committed records see, eventually: markers are written after the response to a commit."""
+    """Check what readers of committed records eventually see; markers are written after the response to a commit."""
     found: list[bytes | None] = []
     for _ in range(200):
         with Consumer(broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:

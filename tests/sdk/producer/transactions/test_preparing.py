@@ -1,7 +1,7 @@
 """Everything in a prepared transaction is stored, and the transaction stays open until a client ends it.
 
-Method: the producer's machines with a simulated coordinator; test_prepared.py tests ending a prepared transaction from
-outside.
+Method: run the producer's state machines with a simulated coordinator; test_prepared.py tests how a prepared
+transaction is ended from outside.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_a_record_that_is_not_stored(version: int, is_late: bool) -> None:
     assert producer.machine.state is State.DOOMED
     producer.ask(producer.machine.finish, 60_000)
     producer.run(5_000)
-    assert producer.machine.state is State.READY, "it was aborted"
+    assert producer.machine.state is State.READY, "it must have been aborted"
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""Each request carries what the coordinator needs in its version; each response yields the decisive error."""
+"""Each request carries what the coordinator's version needs; each response yields the decisive error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEWEST = Connection({})
 NONE, LOADING = ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 SKIPPED, REFUSED = ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-#: The codes of three partitions, the decisive code, and its partition.
+#: The codes for three partitions, the decisive code, and its partition.
 CODES = [
     ([NONE, NONE, NONE], None, ""),
     ([NONE, LOADING, NONE], LOADING, "partition a-2"),

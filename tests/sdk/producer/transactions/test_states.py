@@ -1,6 +1,6 @@
-"""In each state a transaction rests, takes batches or is ending; the machine takes every edge of the table.
+"""In each state, a transaction rests, takes batches or is ending; the state machine takes every edge of its table.
 
-Method: a table of the states; for each edge, a simulated producer brought to the state where the edge begins.
+Method: check a table of the states; for each edge, bring a simulated producer to the state where the edge begins.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_kinds(state: State, rests: bool, goes_well: bool, ends: bool, is_aborta
 
 
 def producer_in(state: State, version: int) -> TransactionalProducer:
-    """Return a producer whose transaction is in a state; unless it is READY, a record has joined it or is about to."""
+    """Return a producer whose transaction is in a state; unless that is READY, a record has joined or is about to."""
     producer = TransactionalProducer(version)
     if state is State.READY:
         return producer
@@ -72,13 +72,13 @@ def producer_in(state: State, version: int) -> TransactionalProducer:
 
 
 def leave_a_gap(producer: TransactionalProducer) -> None:
-    """Have a record numbered but not stored, and keep the epoch from being raised."""
+    """Let a record be numbered but not stored, and keep the epoch from being raised."""
     producer.refuse = refused(ErrorCode.NOT_ENOUGH_REPLICAS, times=50)
     producer.refusals[InitProducerIdRequest] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 50
 
 
 def lead(producer: TransactionalProducer, after: State) -> None:
-    """Make the transition to a state happen."""
+    """Cause the transition to a state."""
     before, machine = producer.machine.state, producer.machine
     if after is State.FATAL:
         machine.fail(Closed("the client was closed"), producer.simulation.now_ms)

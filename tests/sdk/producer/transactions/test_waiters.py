@@ -1,4 +1,4 @@
-"""Each promise is settled once: at the end, with the error that it is to report, or at its limit."""
+"""Each promise is settled once: at the end, with the error that it should report, or at its limit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Cases for tests of a construct: bytes that belong to a value, or the error that bytes or a value must cause.
+"""Cases for tests of a construct: the bytes that belong to a value, or the error that bytes or a value must cause.
 
-The tables in the tests of primitive types and of structures consist of these cases.
+These cases make up the tables in the tests of primitive types and of structures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The declarative form of a layout means the same as source and as an object, and it annotates every byte.
+"""A layout's declarative form means the same as source and as an object, and annotates every byte.
 
-Method: the source of every distinct layout is executed and compared with the object; the spans of a trace must cover
-an encoding without gaps, whole or cut anywhere."""
+Method: execute the source of every distinct layout, and compare it with the object; check that the spans of a trace
+cover an encoding without gaps, whether it is whole or cut anywhere."""
 
 from __future__ import annotations
 

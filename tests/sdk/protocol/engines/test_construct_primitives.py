@@ -1,8 +1,7 @@
-"""Each type of the protocol is read and written as the protocol guide says, up to its limits; errors name the path
-and offset.
+"""Each protocol type is read and written as the protocol guide says, up to its limits; errors name path and offset.
 
-Method: for each word of the declarative form, tables of values and their bytes, written by hand from the guide; then
-tables of bytes and values that are refused."""
+Method: for each word of the declarative form, check tables of values and their bytes, written by hand from the guide,
+then tables of bytes and values that are refused."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ def test_sizeof(kind: Construct) -> None:
 
 
 class Seen(Construct):
-    """Return the context in which it is parsed."""
+    """A construct that returns the context in which it is parsed."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Container:
         return context
@@ -146,7 +145,7 @@ def test_what_was_read_is_noted() -> None:
 
 
 def test_a_length_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test has enough memory for 2**31 bytes."""
+    """The limit is lowered, because no test has enough memory for 2**31 bytes."""
     monkeypatch.setattr(construct_primitives, "MAX_LENGTH", 3)
     for kind in (Bytes, CompactBytes):
         assert len(kind.build(b"abc")) > 3

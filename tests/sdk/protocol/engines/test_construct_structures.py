@@ -1,6 +1,6 @@
-"""Arrays, structures and tagged fields are read and written as in Kafka, and errors name the refused part.
+"""Arrays, structures and tagged fields are read and written as in Kafka, and errors name the part that is refused.
 
-Method: tables of hand-made encodings, which are read, written and damaged.
+Method: read, write and damage tables of handmade encodings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Objects that lie, change, run code or raise never crash an engine, nor make it write nonsense.
+"""Objects that lie, change, run code or raise never crash an engine or make it write nonsense.
 
-Method: every engine gets the objects of `tests/hostile.py` in every place that takes a value or a buffer; each call
-that an engine makes on them raises once. A table says what is written, or which field is refused and why. Where the
-outcome depends on the order in which an engine looks at values, it must still write a whole message. The sanitizers run
-these tests too.
+Method: give every engine the objects of `tests/hostile.py` in every place that takes a value or a buffer, and let each
+call that an engine makes on them raise once. A table says what is written, or which field is refused and why. If the
+outcome depends on the order in which an engine looks at values, the engine must still write a whole message. The
+sanitizers run these tests too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.hostile import (
 )
 from tests.needs import PYTHON_3_12
 
-# The messages here hold values that their types do not allow.
+# The messages in this module hold values that their types do not allow.
 program: Any = programs.program
 FetchRequest: Any = fetch.FetchRequest
 FetchResponse: Any = fetch.FetchResponse
@@ -55,7 +55,7 @@ def produce(records: Any) -> Any:
 
 
 def records_of(data: bytes, engine: str) -> bytes:
-    """Return the records of an encoded produce request; the encoding must be whole."""
+    """Return the records in an encoded produce request, after checking that the encoding is whole."""
     message, end = program(ProduceRequest, 9, engine).decode(data)
     assert end == len(data)
     records = message.topic_data[0].partition_data[0].records
@@ -77,7 +77,7 @@ def test_a_buffer_that_is_another_one_at_each_look_is_looked_at_once(engine: str
         records = message.topic_data[0].partition_data[0].records
         del buffer
         gc.collect()
-        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # reuses the memory if it was released
+        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # reuses the memory, if it was released
         assert records == b"\1" * size
 
 
@@ -183,7 +183,7 @@ def lying(kind: type[Any], claimed: int, others: tuple[Any, ...]) -> Any:
 
 @pytest.mark.parametrize("claimed", [0, 1, 3, 2**31, -1])
 def test_sequences_that_lie(engine: str, claimed: int) -> None:
-    """An engine trusts the elements that hostile objects return, and nothing that they claim."""
+    """An engine trusts the elements that hostile objects return, but nothing that the objects claim."""
     messages = program(MetadataResponse, 9, engine)
     for brokers, expected in (
         (LyingSequence(claimed, [BROKER(1), BROKER(2)]), (1, 2)),
@@ -283,14 +283,14 @@ def test_values_that_equal_everything_or_nothing(engine: str, answer: object) ->
             program(MetadataRequest, 0, engine).encode(allow)
         with pytest.raises(EncodeError, match=r"^allow_auto_topic_creation: expected bool, got Equal"):
             program(MetadataRequest, 4, engine).encode(allow)
-    else:  # it equals the default, so its hash decides which bool it is
+    else:  # it equals the default, so its hash decides which bool it becomes
         assert program(MetadataRequest, 0, engine).encode(allow) == bytes(4)
         assert program(MetadataRequest, 4, engine).encode(allow) == bytes(5)
 
 
 @pytest.mark.parametrize("answer", [True, 5, "x"])
 def test_tags_that_claim_to_equal_none(engine: str, answer: object) -> None:
-    """Without unknown tags, the value is compared, like a field that the version lacks."""
+    """If there are no unknown tags, the value is compared, like a field that the version lacks."""
     header = ResponseHeader(1, unknown_tags=Equal(answer))
     assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\1"
     with pytest.raises(EncodeError, match=r"^unknown_tags: expected a sequence, got Equal"):
@@ -306,7 +306,7 @@ def test_tags_that_equal_nothing(engine: str) -> None:
 
 
 class Region:
-    """An object like a region of a file: it has a length but is not a buffer."""
+    """An object like a region of a file, which has a length but is not a buffer."""
 
     def __init__(self, size: int, fuse: Fuse) -> None:
         self.size = size
@@ -318,7 +318,7 @@ class Region:
 
 
 def messages_with(fuse: Fuse) -> list[tuple[Any, int]]:
-    """Return messages with hostile values in every kind of place, and the version to write each in."""
+    """Return messages with hostile values in every kind of place, each with the version in which to write it."""
     number: Any = Number(1, fuse)
     equal: Any = Equal(True, fuse)
     region: Any = Region(5, fuse)
@@ -364,7 +364,7 @@ def test_values_that_change_their_message(engine: str, index: int) -> None:
     for _ in range(3):
         message, version = messages_with(Fuse(wreck))[index]
         messages = program(type(message), version, engine)
-        # Which fields were read before the change depends on the engine; either way, it writes whole messages.
+        # The engine determines which fields are read before the change; either way, it writes whole messages.
         data = refusal = None
         try:
             data = b"".join(messages.encode_parts(message))

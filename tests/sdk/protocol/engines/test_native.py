@@ -1,8 +1,8 @@
-"""The extension's messages are lean and safe: no garbage collector header, no leaks, chains of any length freed.
+"""The extension's messages have no garbage collector header and do not leak, and chains of any length are freed.
 
-Method: reference counts around decoding, encoding and their failures; buffers that are locked and released; the garbage
-collector runs in between. `test_codec.py` compares the engine with the others on every layout; `test_hostile.py` gives
-it objects that lie."""
+Method: compare reference counts around decoding, encoding and their failures, check which buffers are locked and
+released, and let the garbage collector run in between. `test_codec.py` compares the engine with the others on every
+layout; `test_hostile.py` gives it objects that lie."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_known_tagged_fields_of_any_size(size: int) -> None:
 
 
 def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
-    """The collector may run while elements are read; its list of tuples must not include the half-filled one."""
+    """The collector may run while elements are read; its list of tuples must not include the half-filled tuple."""
     topic = MetadataResponse.MetadataResponseTopic
     topics = [topic(name="t", partitions=[]) for _ in range(37)]
     messages = codec(MetadataResponse, 9, "native")
@@ -183,7 +183,7 @@ def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
 
 
 def test_a_buffer_that_changes_while_it_is_decoded() -> None:
-    """Malformed text is passed to Python code, so any other thread may run then."""
+    """Malformed text is passed to Python code, so any other thread may run at that point."""
     topics = [MetadataResponse.MetadataResponseTopic(name="name", partitions=[]) for _ in range(3)]
     messages = codec(MetadataResponse, 9, "native")
     whole = messages.encode(MetadataResponse(topics=topics)).replace(b"name", b"nam\xff")
@@ -213,7 +213,7 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
 
 
 def test_unknown_tags_that_the_collector_takes_away() -> None:
-    """A message may lose an object while it is written: here, code run by the collector removes it."""
+    """A message may lose an object while it is written; here, code that the collector runs removes the object."""
 
     class Tags(list[Any]):
         """A list that does not come from CPython's free list."""
@@ -241,7 +241,7 @@ def test_unknown_tags_that_the_collector_takes_away() -> None:
         gc.enable()
 
 
-# Values that their types do not allow.
+# These are values that their types do not allow.
 AnyHeader: Any = ResponseHeader
 AnyRequest: Any = FetchRequest
 

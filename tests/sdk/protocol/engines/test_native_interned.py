@@ -1,7 +1,7 @@
-"""The extension shares equal values between messages, and makes views of records only when they are used.
+"""The extension shares equal values among messages, and creates views of records only when they are used.
 
-Method: identity and reference counts of decoded values, more values than the tables have slots, buffers that are locked
-and released. `test_codec.py` compares the values with those of the other engines.
+Method: check the identity and reference counts of decoded values, decode more values than the tables have slots, and
+check which buffers are locked and released. `test_codec.py` compares the values with those of the other engines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DATA = fetched(FetchResponse.PartitionData(partition_index=3, records=b"abc"))
 
 
 def test_equal_values_are_one_object() -> None:
-    """Names, replicas and neighbouring offsets that are repeated many times share one object."""
+    """A name, replica list or neighbouring offset that is repeated many times is one shared object."""
     replicas = MetadataResponse.MetadataResponsePartition(replica_nodes=(5001, 5002), isr_nodes=(5001, 5002))
     topic = MetadataResponse.MetadataResponseTopic(name="orders-of-today", partitions=[replicas])
     data = METADATA.encode(MetadataResponse(topics=[topic]))
@@ -52,7 +52,7 @@ def test_equal_values_are_one_object() -> None:
 
 
 def test_values_that_share_a_place_stay_apart() -> None:
-    """More names and arrays than the tables have slots, with lengths around the limits, are read twice in turn."""
+    """Names and arrays that outnumber the tables' slots, with lengths around the limits, are read twice in turn."""
     names = [f"{number:x}{'-' * (number % 70)}" for number in range(3000)] + ["ä" * 20, "Ã¤" * 20, "a\0", ""]
     topics = [
         MetadataResponse.MetadataResponseTopic(

@@ -1,7 +1,7 @@
-"""The extension makes programs only from layouts, and classes whose instances have nothing but slots.
+"""The extension creates programs only from layouts, and classes only if their instances have nothing but slots.
 
-Method: objects that are not layouts or namespaces, that lie, or that run code while something is half built; programs
-used in ways they were not made for."""
+Method: pass objects that are not layouts or namespaces, that lie, or that run code while something is half built; use
+programs in ways for which they were not made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ native: Any = selection.native
 
 
 class Plain:
-    """A class whose instances have the dictionary that messages lack."""
+    """A class whose instances have a dictionary, which messages lack."""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_only_classes_of_slots_are_made(arguments: Any, error: str) -> None:
 
 
 class Maker:
-    """Makes an instance of the class that contains it before that class is complete."""
+    """An attribute that creates an instance of its class before that class is complete."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         object.__new__(owner)
@@ -168,7 +168,7 @@ def test_a_program_that_is_used_in_ways_it_is_not_made_for() -> None:
 def test_a_program_of_a_derived_class_is_a_program() -> None:
     class Derived(native.Program):  # type: ignore[misc]  # of any type
         def __init__(self, *arguments: object) -> None:
-            """Restore the base class."""
+            """Restore the base class's constructor."""
 
     derived = Derived(layout(ResponseHeader, 0))
     derived.__init__(layout(FetchRequest, 12))

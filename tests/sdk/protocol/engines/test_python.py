@@ -1,7 +1,7 @@
 """The Python engine explains why its generated code fails, and accepts values of every kind.
 
-Method: failures of the generated code, including some where it should not have failed; buffers and arrays of many
-sizes. `test_codec.py` compares the engine with the others on every layout.
+Method: make the generated code fail, even where it should not, and pass buffers and arrays of many sizes.
+`test_codec.py` compares the engine with the others on every layout.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_arrays_of_numbers_of_any_length(count: int) -> None:
 
 
 def of_integers(data: bytes) -> memoryview:
-    """Return a view whose items are not bytes; an empty one cannot be cast."""
+    """Return a view whose items are not bytes, unless it is empty: an empty view cannot be cast."""
     return memoryview(data).cast("i") if data else memoryview(array("i"))
 
 

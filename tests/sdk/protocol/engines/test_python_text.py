@@ -1,6 +1,6 @@
 """The generated code is straight-line Python, and refuses bytes that it cannot read.
 
-Method: comparison with hand-written code for small layouts.
+Method: compare it with handwritten code for small layouts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""`KAFKAWIRE_ENGINE` selects the engine; the default is the extension, or the Python engine if the extension is
-missing.
+"""`KAFKAWIRE_ENGINE` selects the engine; the default is the extension, or the Python engine if there is no extension.
 
-Method: a fresh interpreter for each choice, including one in which the extension cannot be imported.
+Method: start a fresh interpreter for each choice, including one in which the extension cannot be imported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Errors are reported exactly where they occur, and none are reported in sound input.
+"""Errors are reported exactly where they occur, and no error is reported in sound input.
 
-Method: hand-made damaged encodings and wrong values; values around the sizes at which a length takes one more byte, cut
-and damaged at every border between two parts, with the construct engine's path, offset and reason. `test_codec.py` does
-the same with small values of every message.
+Method: check handmade damaged encodings and wrong values. Cut and damage values around the sizes at which a length
+takes one more byte, at every border between two parts, and compare with the construct engine's path, offset and reason.
+`test_codec.py` does the same with small values of every message.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_damaged_bytes(cls: Any, version: int, data: str, error: str) -> None:
 
 
 def sized(size: int) -> Iterator[tuple[Message, int]]:
-    """Yield messages with a value of a given size: of each kind that has a length, in each encoding of the length."""
+    """Yield messages with a value of a given size, of each kind that has a length, with each encoding of the length."""
     text, content = "x" * size, b"x" * size
     for version in (0, 3):
         yield AddOffsetsToTxnRequest(transactional_id=text), version
@@ -172,7 +172,7 @@ def test_the_longest_text(version: int) -> None:
     ],
 )
 def test_a_text_of_no_length_that_there_is(version: int, length: str, error: str) -> None:
-    """The length is refused however many bytes follow."""
+    """The length is refused, however many bytes follow."""
     data = bytes.fromhex(length) + bytes(70_000)
     found = explain_decoding(layout(AddOffsetsToTxnRequest, version), data, 0)
     assert str(found) == f"transactional_id at byte 0: {error}"
@@ -206,7 +206,7 @@ def test_wrong_values() -> None:
 
 
 def test_an_array_with_more_elements_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test has enough memory for 2**31 elements."""
+    """The limit is lowered, because no test has enough memory for 2**31 elements."""
     monkeypatch.setattr(shared_refusals, "MAX_LENGTH", 2)
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in "abc"]
     with pytest.raises(EncodeError, match=r"^topics: the length is 3, but at most 2 is allowed$"):

@@ -1,6 +1,6 @@
-"""Every mechanism is an `Authenticator` and shows no secret in any of its representations.
+"""Every mechanism is an `Authenticator`, and none of its representations shows a secret.
 
-Method: one of each, made with a password; all its texts are then searched for that password.
+Method: create one of each with a password, and search all its texts for that password.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_nothing_shows_the_secret(make: Callable[[], Authenticator]) -> None:
 
 
 def pickled(subject: object) -> str:
-    """Return what a pickle shows, or nothing if it cannot be pickled."""
+    """Return what an object's pickle shows, or nothing if the object cannot be pickled."""
     try:
         return str(pickle.dumps(subject))
     except (TypeError, AttributeError, pickle.PicklingError):
@@ -56,7 +56,7 @@ def pickled(subject: object) -> str:
 def test_whatever_the_broker_says_the_errors_are_known_and_silent(
     make: Callable[[], Authenticator], challenge: bytes
 ) -> None:
-    """Two rounds with the same challenge end in a result, or in an error of this package that quotes no secret."""
+    """Two rounds with the same challenge end in a result, or in an error from this package that quotes no secret."""
     subject = make()
     subject.first_message()
     error = refusal(subject, challenge) or refusal(subject, challenge)

@@ -1,7 +1,7 @@
 """AWS_MSK_IAM signs as AWS does.
 
-Method: the signing key is from Amazon's documentation ("Examples of how to derive a signing key"); botocore 1.44
-(`SigV4QueryAuth`) made the signatures from the same credentials, host and time.
+Method: compare with the signing key in Amazon's documentation ("Examples of how to derive a signing key"), and with
+signatures that botocore 1.44 (`SigV4QueryAuth`) made from the same credentials, host and time.
 """
 
 from __future__ import annotations

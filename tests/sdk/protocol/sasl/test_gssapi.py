@@ -1,6 +1,6 @@
-"""GSSAPI passes tokens on, chooses no security layer, and names what is missing.
+"""GSSAPI passes tokens on, chooses no security layer, and names anything that is missing.
 
-Method: a stand-in for the package `gssapi`, which plays both sides of Kerberos; no Kerberos server is involved.
+Method: use a stand-in for the package `gssapi`, which plays both sides of Kerberos; no Kerberos server is involved.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class GSSError(Exception):
 
 
 class Context:
-    """A context that is complete after two tokens; it wraps a message in brackets."""
+    """A context that is complete after two tokens, and wraps a message in brackets."""
 
     def __init__(self, name: str, usage: str, mech: str) -> None:
         assert (usage, mech) == ("initiate", "kerberos")
@@ -60,7 +60,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settled() -> GssapiAuthenticator:
-    """Return a login that is waiting for the offer of security layers."""
+    """Return a login that is waiting for the broker's offer of security layers."""
     subject = GssapiAuthenticator("kafka", "broker")
     subject.respond(b"proof")
     return subject

@@ -1,6 +1,6 @@
-"""OAUTHBEARER sends a token as RFC 7628 says, and acknowledges a refusal before failing.
+"""OAUTHBEARER sends a token as RFC 7628 specifies, and acknowledges a refusal before failing.
 
-Method: the messages byte by byte; tokens and extensions that a message cannot carry.
+Method: compare the messages byte by byte, and pass tokens and extensions that a message cannot carry.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_extensions() -> None:
     ],
 )
 def test_a_token_that_is_refused(challenge: bytes, reason: str) -> None:
-    """The client acknowledges the refusal with one byte; whatever the broker then says, the login has failed."""
+    """The client acknowledges the refusal with one byte; whatever the broker says then, the login has failed."""
     for last_word in (b"", b"more"):
         subject = OAuthBearerAuthenticator(Secret("t"))
         assert subject.respond(challenge) == b"\x01"

@@ -1,6 +1,6 @@
-"""PLAIN sends what RFC 4616 requires, once.
+"""PLAIN sends the message that RFC 4616 requires, once.
 
-Method: the message byte by byte; values that the message cannot carry.
+Method: compare the message byte by byte, and pass values that the message cannot carry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A SCRAM login sends what Apache Kafka's client sends, and succeeds only with a broker that knows the password.
 
-Method: Kafka's vectors; otherwise, the server side of `kafkawire.sdk.protocol.scram`, whose tests check the content of
-each message.
+Method: check Kafka's vectors; otherwise, log in with the server side of `kafkawire.sdk.protocol.scram`, whose tests
+check the content of each message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def login(password: str = "pencil", nonce: str = "client") -> ScramAuthenticator
 
 
 def server(first: bytes, password: str = "pencil") -> tuple[ScramServer, bytes]:
-    """Return a broker that knows a password, and its challenge."""
+    """Return a broker that knows a password, and the broker's challenge."""
     subject = ScramServer(MECHANISM, "server")
     subject.receive_first(first)
     return subject, subject.first_message(make_credential(MECHANISM, password, b"salt", ITERATIONS_MIN))
@@ -52,7 +52,7 @@ def test_kafkas_own_logins() -> None:
 
 
 def test_names_and_passwords_are_sent_as_they_are() -> None:
-    """Kafka's client does not apply SASLprep: a soft hyphen and a ligature count, on both sides."""
+    """Kafka's client does not apply SASLprep, so a soft hyphen and a ligature are significant on both sides."""
     password = "p\u00ad\ufb01"
     subject = login(password)
     broker, challenge = server(subject.first_message(), password)

@@ -1,6 +1,6 @@
 """Errors name the codec, the position, the limit and the declared size.
 
-Method: each error with and without the parts that may be unknown.
+Method: create each error with and without the parts that may be unknown.
 """
 
 from __future__ import annotations

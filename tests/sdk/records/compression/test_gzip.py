@@ -1,6 +1,6 @@
-"""gzip: every part of a member's header, several members, and the bytes after them.
+"""gzip: every part of a member's header, several members, and the bytes after them are handled as Java does.
 
-Method: members put together by hand.
+Method: decompress members put together by hand.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_gzip_content_that_is_damaged() -> None:
 
 
 def test_gzip_flags_that_announce_nothing() -> None:
-    """Java also ignores these flags: "probably text" and the reserved bits."""
+    """Java ignores these flags too: "probably text" and the reserved bits."""
     plain = compress(Compression.GZIP, SAMPLE)
     for flag in (0x01, 0x20, 0x40, 0x80):
         assert decompress(Compression.GZIP, plain[:3] + bytes([flag]) + plain[4:]) == SAMPLE
@@ -58,7 +58,7 @@ def test_gzip_ignores_what_is_no_member() -> None:
 
 
 def test_gzip_members_of_every_size_follow_each_other() -> None:
-    """The input passed to zlib is doubled until it suffices: a member may end just before or after each step."""
+    """The input passed to zlib is doubled until it suffices; a member may end just before or after each step."""
     contents = [bytes(range(256)) * 8, b"", *(random.Random(size).randbytes(size) for size in range(0, 700, 3))]
     members = [compress(Compression.GZIP, content) for content in contents]
     assert decompress(Compression.GZIP, b"".join(members)) == b"".join(contents)

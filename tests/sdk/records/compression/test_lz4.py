@@ -1,7 +1,7 @@
-"""LZ4: the frames that Kafka accepts, and the wrong checksum of magic 0.
+"""LZ4: the frames that Kafka accepts are read, as is the wrong checksum of magic 0.
 
-Method: the library's frames with other options, and frames changed in ways that Apache Kafka's reader was observed to
-accept or refuse; every value of the header checksum.
+Method: read the library's frames with other options, frames changed in ways that Apache Kafka's reader was observed to
+accept or refuse, and every value of the header checksum.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def with_header_checksum(frame: bytearray) -> bytes:
 
 
 def xxhash_second_byte(header: bytes) -> int:
-    """Find the checksum of a header by trial: of 256 values, the library accepts one."""
+    """Find a header's checksum by trial; the library accepts one of 256 values."""
     for checksum in range(256):
         try:
             lz4.frame.get_frame_info(b"\x04\x22\x4d\x18" + header + bytes([checksum]))
@@ -85,7 +85,7 @@ def test_lz4_size_of_the_content_is_not_believed(size: int) -> None:
 
 
 def test_lz4_checksum_of_the_content_is_not_compared() -> None:
-    """Kafka's reader skips the four bytes of the checksum, which have to be present."""
+    """Kafka's reader skips the checksum's four bytes, which must be present."""
     frame = lz4.frame.compress(SAMPLE, block_linked=False, store_size=False, content_checksum=True)
     assert decompress(Compression.LZ4, frame[:-4] + bytes(4)) == SAMPLE
     for cut in (1, 4):
@@ -104,7 +104,7 @@ def test_a_batch_with_a_wrong_lz4_checksum_that_apache_kafka_reads(engine: str) 
 
 @pytest.mark.parametrize("block_checksum", [False, True])
 def test_lz4_an_empty_raw_block_ends_the_frame(block_checksum: bool) -> None:
-    """Kafka checks the size of a block before the flag for compression."""
+    """Kafka checks a block's size before the flag for compression."""
     noise = random.Random(5).randbytes(40_000) + b"\x00\x00\x00\x80" + random.Random(6).randbytes(30_000)
     frame = lz4.frame.compress(
         noise,

@@ -1,7 +1,7 @@
-"""snappy: xerial's framing and raw blocks; declared lengths are not trusted.
+"""snappy: xerial's framing and raw blocks are read, and declared lengths are not trusted.
 
-Method: streams parsed with the library, declared lengths without content, and headers of later streams that snappy-java
-was observed to accept or refuse.
+Method: parse streams with the library, and read declared lengths without content and the headers of later streams that
+snappy-java was observed to accept or refuse.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
 @pytest.mark.parametrize("version", [0, 2**31, 2**32 - 1])
 def test_snappy_version_of_a_further_stream(version: int) -> None:
-    """The version must be at least 1 (INCOMPATIBLE_VERSION otherwise), as an int32; the first stream's is ignored."""
+    """The version, an int32, must be at least 1 (else INCOMPATIBLE_VERSION); the first stream's version is ignored."""
     stream = compress(Compression.SNAPPY, b"some content")
     header = HEADER[:8] + version.to_bytes(4, "big") + HEADER[12:]
     assert decompress(Compression.SNAPPY, header + stream[16:]) == b"some content"
@@ -86,7 +86,7 @@ def test_snappy_version_of_a_further_stream(version: int) -> None:
 
 
 def test_snappy_broken_header_at_the_end() -> None:
-    """snappy-java treats the header as the end if no block follows; four bytes start a block."""
+    """snappy-java treats the header as the end of the data if no block follows; four bytes start a block."""
     stream = compress(Compression.SNAPPY, b"some content")
     broken = HEADER[:4] + b"xxxx" + bytes(8)
     for left in range(4):

@@ -1,6 +1,7 @@
 """Every codec restores its input, stops at the limit, and raises a DecodeError for damaged data.
 
-Method: sizes around block borders; every cut and flipped bit; bombs with measured memory; modules against the schema.
+Method: try sizes around block borders, every cut and every flipped bit; measure the memory that bombs take; compare the
+modules with the schema.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def test_a_codec_may_be_a_number() -> None:
     assert decompress(gzip, compress(gzip, SAMPLE)) == SAMPLE
     for wrong in (99, "x", 1.5):
         with pytest.raises(EncodeError, match=f"^level: gzip has levels 1 to 9, not {wrong!r}$"):
-            compress(gzip, SAMPLE, wrong)  # type: ignore[arg-type]  # on purpose
+            compress(gzip, SAMPLE, wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("codec", Compression)
@@ -117,7 +118,7 @@ def test_what_is_no_buffer(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", JOINED)
 def test_limit_of_several_streams(codec: Compression) -> None:
-    """The limit applies to the sum of all streams, and the error names the limit, not what remains of it."""
+    """The limit applies to the sum of all streams, and the error names the limit, not the remainder."""
     compressed = compress(codec, SAMPLE) * 3
     assert decompress(codec, compressed, 3 * len(SAMPLE)) == SAMPLE * 3
     for limit in (3 * len(SAMPLE) - 1, 2 * len(SAMPLE), len(SAMPLE) + 1):
@@ -195,8 +196,8 @@ def test_streams_in_a_row(codec: Compression) -> None:
 SAMPLE_RECORDS = bytes.fromhex("0e000000010261000e00000201026200")
 ZSTD_FRAME = compress(Compression.ZSTD, SAMPLE_RECORDS)
 LZ4_FRAME = compress(Compression.LZ4, SAMPLE_RECORDS)
-#: Cases that Apache Kafka decides differently, by their name in `docs/limits.md`: codec, compressed data, number of
-# records in the header, and whether this project refuses them.
+#: Cases that Apache Kafka decides differently, keyed by their name in `docs/limits.md`: the codec, the compressed data,
+#: the number of records in the header, and whether this project refuses them.
 DIFFERENCES = {
     "zstd: a frame cut after its header": (Compression.ZSTD, ZSTD_FRAME + ZSTD_FRAME[:8], 2, True),
     "snappy: blocks after a broken header of a further stream": (

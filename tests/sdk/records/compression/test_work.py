@@ -1,7 +1,7 @@
 """Decoding takes time and memory in proportion to its input; no input makes it quadratic.
 
-Method: inputs of many small pieces, and inputs four times as long; the ratio of CPU times, and peak memory against the
-bound of `docs/limits.md`. Where a library may receive the same bytes repeatedly, those bytes are counted.
+Method: decompress inputs of many small pieces, and inputs four times as long. Compare the CPU times, and compare the
+peak memory with the bound in `docs/limits.md`. If a library may receive the same bytes repeatedly, count those bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def empty_stored_blocks(count: int) -> bytes:
     return EMPTY_MEMBER[:10] + block * count + b"\x01" + block[1:] + bytes(8)
 
 
-#: Inputs of `count` pieces, to be decompressed.
+#: Functions that return an input of `count` pieces to decompress.
 PIECES: dict[str, tuple[Compression, Callable[[int], bytes]]] = {
     "gzip, empty members": (Compression.GZIP, lambda count: EMPTY_MEMBER * count),
     "gzip, named members": (Compression.GZIP, lambda count: NAMED_MEMBER * count),
@@ -62,7 +62,7 @@ PIECES: dict[str, tuple[Compression, Callable[[int], bytes]]] = {
 
 
 def messages(count: int) -> bytes:
-    """Return a wrapper of a given number of messages."""
+    """Return a wrapper with the given number of messages."""
     builder = MessageSetBuilder(1, Compression.GZIP)
     for _ in range(count):
         builder.append(1, None, b"")
@@ -87,7 +87,7 @@ def work(name: str, count: int) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the lowest CPU time of a few runs without the garbage collector, whose work grows with the process."""
+    """Return the lowest CPU time of a few runs, without the garbage collector, whose work grows with the process."""
     times = []
     gc.disable()
     try:
@@ -103,7 +103,7 @@ def seconds(work: Callable[[], object]) -> float:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [*PIECES, MESSAGES])
 def test_time_is_in_proportion_to_the_input(name: str) -> None:
-    """Four times the input takes four times as long; quadratic work would always take sixteen times as long."""
+    """Four times the input takes four times as long; quadratic work would take sixteen times as long."""
     count = 500
     while seconds(work(name, count)) < 0.02 and count < 1_000_000:
         count *= 2
@@ -113,7 +113,7 @@ def test_time_is_in_proportion_to_the_input(name: str) -> None:
 
 @pytest.mark.parametrize("name", PIECES)
 def test_memory_is_bounded(name: str) -> None:
-    """The bound is twice the content plus a fixed number of bytes for each byte of input."""
+    """The bound is twice the size of the content plus a fixed number of bytes for each byte of input."""
     codec, made = PIECES[name]
     data = made(5_000)
     tracemalloc.start()

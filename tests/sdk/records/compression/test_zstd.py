@@ -1,6 +1,6 @@
-"""Zstandard: streamed, skippable and joined frames; declared sizes are not trusted.
+"""Zstandard: streamed, skippable and joined frames are read, and declared sizes are not trusted.
 
-Method: the library's frames with other options, hand-made headers, and ends of data that zstd-jni was observed to
+Method: read the library's frames with other options, handmade headers, and ends of data that zstd-jni was observed to
 accept or refuse.
 """
 
@@ -47,7 +47,7 @@ def test_zstd_frames_without_a_size_name_the_limit() -> None:
 
 
 def test_zstd_a_damaged_frame_is_not_called_too_long() -> None:
-    """A damaged frame is reported as damaged however little room is left for the content of its blocks."""
+    """A damaged frame is reported as damaged, however little room is left for the content of its blocks."""
     stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     frame = bytearray(stream.compress(SAMPLE) + stream.flush())
     assert decompress(Compression.ZSTD, bytes(frame), len(SAMPLE)) == SAMPLE
@@ -98,7 +98,7 @@ def test_zstd_level_without_one_is_kafka_s() -> None:
 
 
 def test_zstd_windows() -> None:
-    """The largest window that decoders accept by default has 2**27 bytes."""
+    """The largest window that decoders accept by default is 2**27 bytes."""
     frame = b"\x28\xb5\x2f\xfd\x00%b\x09\x00\x00a"
     assert decompress(Compression.ZSTD, frame % b"\x88") == b"a"
     with pytest.raises(DecodeError, match=f"the window has {9 << 24} bytes, but at most {1 << 27} are allowed"):

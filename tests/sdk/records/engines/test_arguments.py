@@ -1,6 +1,6 @@
-"""All engines refuse the same arguments, with the same error and text.
+"""All engines refuse the same arguments, with the same errors and texts.
 
-Method: a table of calls with wrong arguments, each made on every engine; and a table of calls that are accepted.
+Method: make every call in a table of calls with wrong arguments, and in a table of accepted calls, on every engine.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
 FOREIGN: Any = (ctypes.c_int32.__ctype_be__ * 1)(0x61626364)
 COLUMN = BinaryColumn(bytes(4), b"")
 INT32, INT64 = f"{-(2**31)} and {2**31 - 1}", f"{-(2**63)} and {2**63 - 1}"
-#: Python refuses to print this many digits.
+#: A number with more digits than Python agrees to print.
 HUGE, SO_HUGE = 10**5000, "a number of 16610 bits"
 NOT_BYTES = "expected bytes or another contiguous buffer, got "
 
 
 class Engine:
-    """The classes of an engine, under the same names for all engines."""
+    """An engine's classes, under the same names for all engines."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -226,7 +226,7 @@ def test_columns_of_what_is_no_buffer(name: str) -> None:
 
 @pytest.mark.parametrize("damage", range(61, len(TWO) - 1))
 def test_damage_is_told_alike(damage: int) -> None:
-    """Read record by record, all engines fail at the same record, with the same position, path and text."""
+    """When reading record by record, all engines fail at the same record, with the same position, path and text."""
     for byte in (0, 1, 0x35, 0x80, 0xFF):
         data = TWO[:damage] + bytes([byte]) + TWO[damage + 1 :]
         first, *others = (
@@ -236,7 +236,7 @@ def test_damage_is_told_alike(damage: int) -> None:
 
 
 def outcome(engine: Engine, data: bytes, method: str) -> Any:
-    """Return the records of a batch, and the error after them."""
+    """Return the records read from a batch, and the error after them."""
     found: list[Any] = []
     try:
         for record in getattr(engine.batch(data), method)():

@@ -1,7 +1,7 @@
 """The declarative forms read the formats that the schemas describe.
 
-Method: forms on bytes written by hand, and on message sets. `test_batch.py` tests the forms as an engine together with
-the others.
+Method: parse bytes written by hand, and message sets, with the forms. `test_batch.py` tests the forms as an engine,
+together with the others.
 """
 
 from __future__ import annotations

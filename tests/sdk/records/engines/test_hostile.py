@@ -1,8 +1,8 @@
-"""Objects that lie, change, run code at the wrong moment or raise never crash an engine; all engines react alike.
+"""Objects that lie, change, raise, or run code at the wrong moment never crash an engine; all engines react alike.
 
-Method: hostile objects in every place that takes an object, on every builder and batch; a builder must stay usable, and
-its sealed batch must be whole and hold the accepted records. Under the sanitizers, an out-of-bounds access ends the
-run.
+Method: pass hostile objects in every place that takes an object, on every builder and batch. A builder must stay
+usable, and its sealed batch must be whole and hold the accepted records. Under the sanitizers, an out-of-bounds access
+ends the run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def builder(request: pytest.FixtureRequest) -> BatchBuilder:
 
 
 def held(builder: BatchBuilder) -> list[Record]:
-    """Check every length and the checksum, and return the records that a builder has accepted."""
+    """Return the records that a builder has accepted, after checking every length and the checksum."""
     data = builder.build()
     if not data:
         return []
@@ -153,7 +153,7 @@ def test_a_batch_looks_once_at_its_buffer(engine: str, compression: Compression)
 
 
 class LyingColumn(BinaryColumn):
-    """A column whose row count differs from that of its offsets."""
+    """A column whose row count differs from that in its offsets."""
 
     def __len__(self) -> int:
         return 1_000_000
@@ -225,7 +225,7 @@ def test_what_is_no_column(builder: BatchBuilder, wrong: Any) -> None:
 
 
 def meddle(builder: BatchBuilder) -> list[Callable[[], object]]:
-    """Return the actions that code running in between may take on the builder."""
+    """Return the actions that code running in between may take on a builder."""
     return [
         lambda: builder.append(5, b"inner", LONG),
         lambda: builder.append_many([LONG] * 3, 5),
@@ -330,7 +330,7 @@ def test_errors_at_every_call(builder: BatchBuilder, error: type[BaseException])
 
 @EXTENSION.mark
 def test_sizes_that_do_not_fit() -> None:
-    """Sizes above an int32, and two below it whose sum is above it; none of this memory is ever touched."""
+    """Some sizes exceed an int32, and two exceed it only in sum; none of this memory is ever touched."""
     builder = batch_builder_class("native")(2**40)
     builder.append(1, None, b"v")
     with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge, huge[: 2**30] as half:
@@ -384,7 +384,7 @@ def exercise(thing: Any, name: str) -> None:
 
 
 def swallow(action: Callable[[], Any]) -> Any:
-    """Call a function that may raise: only a crash is a failure here."""
+    """Call a function that may raise; only a crash is a failure here."""
     try:
         return action()
     except Exception:
@@ -408,7 +408,7 @@ class Link(bytes):
 
 
 def test_a_long_chain_of_records_is_freed() -> None:
-    """Freeing nested structures must not use C stack for each record."""
+    """Freeing nested structures must not take C stack for each record."""
     link, held = Link(b""), set[int]()
     link.next, end = held, weakref.ref(held)
     record = Record(0, 0, None, link)
@@ -424,13 +424,13 @@ def test_a_long_chain_of_records_is_freed() -> None:
 @EXTENSION.mark
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_list_of_records_is_nowhere_to_be_seen_while_it_is_filled(at_once: bool) -> None:
-    """The collector may run while headers are made, and its list of all lists must not include the half-filled one."""
+    """The collector may run while headers are made; its list of all lists must not include the half-filled list."""
     builder = batch_builder_class("native")(2**30)
     for index in range(37):
         builder.append(1, None, b"v", [("h", b"")] * 3 if index else ())
     data, seen = builder.build(), list[int]()
     batch = record_batch_class("native")(data)
-    held = [thing for thing in gc.get_objects() if type(thing) is list]  # lists of earlier tests, with their ids
+    held = [thing for thing in gc.get_objects() if type(thing) is list]  # lists from earlier tests, with their ids
     others = {id(thing) for thing in held}
 
     def look(phase: str, info: object) -> None:

@@ -1,8 +1,7 @@
-"""The extension manages its memory correctly: buffers stay alive as long as anything points into them, and are then
-released.
+"""The extension's buffers stay alive as long as anything points into them, and are released after that.
 
-Method: views, records and sealed batches outlive their sources; reference counts before and after; objects used in ways
-they were not made for.
+Method: let views, records and sealed batches outlive their sources, compare reference counts before and after, and use
+objects in ways for which they were not made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The extension fills columns only in memory with enough room for them, whatever its arguments.
 
-Method: calls like those of `columns.py`, with every kind of wrong batch, range and memory.
+Method: make calls like those in `columns.py`, with every kind of wrong batch, range and memory.
 """
 
 from __future__ import annotations

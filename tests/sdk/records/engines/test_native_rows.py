@@ -1,4 +1,4 @@
-"""Behaviour of the extension alone: rows in its own memory, and a check of a batch before any object is created."""
+"""The extension alone keeps rows in its own memory, and checks a batch before it creates any object."""
 
 from __future__ import annotations
 

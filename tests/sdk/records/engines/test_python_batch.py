@@ -1,6 +1,6 @@
 """The Python engine parses records and refuses everything else.
 
-Method: hand-made records, one for each kind of error.
+Method: parse handmade records, one for each kind of error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_refused(data: bytes, count: int, reason: str) -> None:
 
 
 def test_cut_record_is_not_given_before_the_error() -> None:
-    """The value of the last header is shorter than the header says."""
+    """The last header's value is shorter than the header says."""
     found = parts(GOOD + bytes([2 * 19]) + bytes.fromhex("00 00 00 01 01 02 02 68 14 61"), 2)
     assert next(found)[4] == b"a"
     with pytest.raises(DecodeError, match=r"records\[1\] at byte 0: ends early"):
@@ -91,7 +91,7 @@ def test_repr() -> None:
 
 
 def test_sums_overflow_as_java_s_do() -> None:
-    """Deltas of 1 and 2 lead past the highest offset and the highest timestamp."""
+    """Deltas of 1 and 2 exceed the highest offset and the highest timestamp."""
     builder = BatchBuilder()
     for timestamp in (0, 2):
         builder.append(timestamp, None, b"")

@@ -1,7 +1,7 @@
 """Both builders write the same bytes, accept everything that fits, and refuse batches that no broker would accept.
 
-Method: the same calls on the Python builder and on the extension's; every option and limit once; each batch is read
-back.
+Method: make the same calls on the Python builder and on the extension's, with every option and limit once, and read
+each batch back.
 """
 
 from __future__ import annotations

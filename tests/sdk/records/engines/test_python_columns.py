@@ -1,6 +1,6 @@
-"""The columns that Python makes from records match them, for batches of any magic; `test_columns.py` tests all engines.
+"""The columns that Python creates match the records, for batches of any magic; `test_columns.py` tests all engines.
 
-Method: a batch and a message together, with and without ranges and headers.
+Method: convert a batch and a message together, with and without ranges and headers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Without the extension, the package `crc32c` computes the checksum; `test_crc.py` compares the two.
 
-Method: known values, in one piece and in two.
+Method: compute known values, in one piece and in two.
 """
 
 from __future__ import annotations

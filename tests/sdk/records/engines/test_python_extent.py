@@ -1,6 +1,6 @@
-"""Python finds the same extent as the extension, as long as batches are whole and of magic 2.
+"""Python finds the same extent as the extension, provided that batches are whole and of magic 2.
 
-Method: batches in a row, cut at every byte; `test_extent.py` has the other cases.
+Method: cut consecutive batches at every byte; `test_extent.py` has the other cases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The extension and Python read the columns of an index alike, and notice damage.
+"""The extension and Python read an index's columns alike, and notice damage.
 
-Method: columns packed by hand; every byte of a small file changed; random numbers in both.
+Method: read columns packed by hand, change every byte of a small file, and read random numbers with both.
 """
 
 from __future__ import annotations

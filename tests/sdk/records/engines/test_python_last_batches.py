@@ -1,6 +1,6 @@
-"""The selected batches give the same producer states as all batches do; the extension and Python select alike.
+"""The selected batches give the same producer states as all batches; the extension and Python select alike.
 
-Method: a few batches whose selection is known, and random histories of several producers.
+Method: select from a few batches for which the result is known, and from random histories of several producers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def batches(*producer_ids: int, first: int = 0, **options: Any) -> list[bytes]:
 
 
 def numbers(kind: Kind, data: list[bytes], from_offset: int = 0, end_offset: int = ALL, kept: int = 2) -> list[int]:
-    """Return which batches are selected; all of them must have been scanned."""
+    """Return the numbers of the selected batches; all batches must have been scanned."""
     found, passed, last = kind(b"".join(data), from_offset, end_offset, kept)
     places = [len(b"".join(data[:number])) for number in range(len(data) + 1)]
     assert (passed, last) == (places[-1], places[-2])
@@ -53,14 +53,14 @@ def test_last_ones_of_each_producer(kind: Kind) -> None:
     assert numbers(kind, data, kept=9) == [0, 1, 2, 4, 5, 6]
     assert numbers(kind, data, from_offset=2, kept=9) == [2, 4, 5, 6]
     assert numbers(kind, batches(-1, -1)) == []
-    assert numbers(kind, batches(*range(40), *range(40))) == list(range(80)), "room for many producers"
+    assert numbers(kind, batches(*range(40), *range(40))) == list(range(80)), "there must be room for many producers"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_of_a_transaction_and_every_control_batch(kind: Kind) -> None:
     data = batches(3, 3) + batches(3, 3, 3, 3, 3, first=2, is_transactional=True)
     assert numbers(kind, data) == [2, 5, 6]
-    assert numbers(kind, data, kept=5) == [2, 3, 4, 5, 6], "it may be among the last"
+    assert numbers(kind, data, kept=5) == [2, 3, 4, 5, 6], "the first batch may be among the last"
     data += [batch(7, 4, is_transactional=True, is_control=True), *batches(3, 3, 3, first=8)]
     assert numbers(kind, data) == [2, 5, 6, 7, 9, 10]
 

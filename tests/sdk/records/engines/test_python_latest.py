@@ -1,7 +1,7 @@
-"""The last record of each key is kept, in write order, in both the extension and Python.
+"""Both the extension and Python keep the last record for each key, in write order.
 
-Method: a dictionary as the model, with random batches of few and of many keys; batches of every kind in a row, cut at
-every byte, and with each byte changed.
+Method: compare with a dictionary, using random batches with few and with many keys; add batches of every kind in a row,
+cut at every byte, and with each byte changed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_last_record_of_each_key_in_the_order_of_writing(kind: Kind) -> None:
     records.put(b"d", 21, None)
     assert content(records)[-2:] == [(b"b", (20, b"longer than before")), (b"d", (21, None))]
     assert [records.get(key) for key in (b"", b"d", b"e")] == [(15, b"3"), (21, None), None]
-    assert records.end_offset == 16, "only batches change it"
+    assert records.end_offset == 16, "only batches may change it"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,6 +1,6 @@
 """The Python engine's `RecordLines` reads long records without creating objects for their headers.
 
-Method: a record just below and one just above the length from which a record counts as long;
+Method: write a record just below and one just above the length from which records count as long;
 `tests/sdk/records/test_lines.py` tests the rest.
 """
 
@@ -34,13 +34,13 @@ def test_long_records(size: int, headers: tuple[tuple[str, bytes | None], ...]) 
 
 def test_a_long_record_that_lies() -> None:
     data = bytearray(batch_of([(7, b"key", b"v" * 300_000, ())]))
-    data[-1] = 4  # this many more headers
+    data[-1] = 4  # declares this many more headers
     with pytest.raises(DecodeError, match=r"records\[0\] at byte 0: it is cut"):
         written(bytes(data))
 
 
 def test_a_record_of_an_old_format_goes_back() -> None:
-    """`backward` concerns only the last addition: the next record resets it."""
+    """`backward` concerns only the last record added; the next record resets it."""
     lines = RecordLines([].append)
     told: list[int | None] = []
     for offset in (5, 3, 4, 3):

@@ -1,6 +1,6 @@
 """Both engines find the same problems in produced records, even if time differences overflow.
 
-Method: records of every shape, whole and damaged; times at the limits of their range, computed by hand.
+Method: check records of every shape, whole and damaged, and times at the limits of their range, computed by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records of every engine are read-only, compare and hash alike, and survive copying and pickling; so do their views.
+"""Every engine's records and views are read-only, compare and hash alike, and survive copying and pickling.
 
-Method: the same records from the constructors of all engines and from batches; every attribute set and deleted; every
-argument with a wrong type.
+Method: create the same records with the constructors of all engines and from batches, try to set and delete every
+attribute, and pass every argument with a wrong type.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_attributes(record_class: Any) -> None:
 def test_what_a_record_has_is_listed() -> None:
     """`help(Record)` shows the same on every engine; type checkers read the Python class."""
     for record_class in CLASSES:
-        # From Python 3.13 on the compiler strips the indent from docstrings; Cython leaves it.
+        # From Python 3.13 on, the compiler strips the indentation from docstrings; Cython keeps it.
         assert inspect.getdoc(record_class) == inspect.getdoc(python_record.Record)
     text = inspect.getdoc(python_record.Record) or ""
     assert re.findall(r"^    (\w+): ", text, re.MULTILINE)[: len(NAMES)] == [*NAMES]

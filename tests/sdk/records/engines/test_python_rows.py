@@ -1,6 +1,6 @@
-"""The rows of the Python engine are correct byte by byte, in buffers of Arrow's plain layout.
+"""The Python engine's rows are correct byte by byte, in buffers with Arrow's plain layout.
 
-Method: a batch with every kind of null; `tests/sdk/records/test_rows.py` compares all engines.
+Method: convert a batch with every kind of null; `tests/sdk/records/test_rows.py` compares all engines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A survey of batches summarizes their headers, with the same result in the extension and in Python.
 
-Method: batches of known sizes and times; each byte of a batch changed, each length cut; random batches in both.
+Method: survey batches with known sizes and times, change each byte of a batch, cut it at each length, and survey random
+batches with both.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def test_what_batches_say(kind: Kind) -> None:
     assert content(survey) == ((10, 22, size + following, following), (7, 9, 21), (False, epochs))
     third = batch(22, 9, 9, epoch=1, producer_id=4, producer_epoch=0, base_sequence=0)
     assert survey.add(memoryview(third), entries) == len(third)
-    assert entries[1:] == [(23, size + following, 9, 21)], "the first batch with the highest timestamp counts"
+    assert entries[1:] == [(23, size + following, 9, 21)], "the first batch with the highest timestamp must be used"
     assert (survey.has_producers, survey.epochs) == (True, epochs)
 
 
@@ -116,7 +117,7 @@ def test_nothing_is_taken_of_a_damaged_or_cut_batch(kind: Kind) -> None:
         damaged = bytearray(SECOND)
         damaged[position] ^= 0x81
         survey = kind(10, 50)
-        # The checksum covers neither the base offset nor the leader epoch; a changed sign makes the base offset too
+        # The checksum covers neither the base offset nor the leader epoch; if the sign changes, the base offset is too
         # low.
         is_taken = position in range(5, 8) or position in range(12, 16)
         assert survey.add(FIRST + bytes(damaged), []) == len(FIRST) + is_taken * len(SECOND), position

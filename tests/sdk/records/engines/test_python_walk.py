@@ -1,6 +1,6 @@
-"""Each item of a buffer is a batch of its magic, or an error says why not; `test_walk.py` tests all engines.
+"""Each item in a buffer is read as a batch of its magic, or an error says why not; `test_walk.py` tests all engines.
 
-Method: a batch and a message whose first fields are changed.
+Method: walk a batch and a message whose first fields are changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The environment chooses the record engine.
+"""The environment selects the record engine.
 
-Method: a new process for each value of KAFKAWIRE_ENGINE.
+Method: start a new process for each value of KAFKAWIRE_ENGINE.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Builders refuse wrong arguments, naming them with their value and limits; see also `test_python_builder.py`.
+"""Builders refuse wrong arguments with an error that gives name, value and limits; see also `test_python_builder.py`.
 
-Method: each check with arguments that it accepts and that it refuses.
+Method: call each check with arguments that it accepts and with arguments that it refuses.
 """
 
 from __future__ import annotations

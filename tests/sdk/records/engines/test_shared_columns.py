@@ -1,6 +1,6 @@
-"""Columns of every engine can be copied and pickled, and indexes outside their range are refused.
+"""Every engine's columns can be copied and pickled, and indexes outside their range are refused.
 
-Method: columns of small batches, compressed, plain and of magic 1.
+Method: use the columns of small batches: compressed, plain and of magic 1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Bytes become printable text, or JSON members from which they can be restored; long values come in pieces.
+"""Bytes become printable text, or JSON members from which they can be restored; long values are written in pieces.
 
-Method: text of every kind, including text across the borders of pieces.
+Method: write text of every kind, including text across the borders of pieces.
 """
 
 from __future__ import annotations

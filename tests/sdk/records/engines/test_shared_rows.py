@@ -1,6 +1,6 @@
 """Column names are checked, and every limit allows at least one batch of rows.
 
-Method: names that exist, names that do not, and an iterator of names.
+Method: pass names that exist, names that do not, and an iterator over names.
 """
 
 from __future__ import annotations

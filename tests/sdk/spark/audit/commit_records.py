@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` for tests, encoded by hand."""
+"""Handmade records of `__consumer_offsets` for tests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ def text(value: str) -> bytes:
 
 
 def key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
-    """Return the key of a commit."""
+    """Return the key of a commit's record."""
     return struct.pack(">h", kind) + text(group) + text(topic) + struct.pack(">i", partition)
 
 
 def value(offset: int, timestamp_ms: int, metadata: str = "") -> bytes:
-    """Return the value of a commit."""
+    """Return the value of a commit's record."""
     return struct.pack(">hqi", 3, offset, -1) + text(metadata) + struct.pack(">q", timestamp_ms)

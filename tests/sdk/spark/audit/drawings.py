@@ -1,4 +1,4 @@
-"""Render values with the macros of the report's templates."""
+"""Render values with the macros in the report's templates."""
 
 from __future__ import annotations
 

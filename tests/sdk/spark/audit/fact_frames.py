@@ -1,4 +1,4 @@
-"""Hand-made facts as DataFrames, for tests of tables."""
+"""Handmade facts as DataFrames, for tests of tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_ddl
 
-#: A batch of ten records without anything to report.
+#: A batch of ten records, with nothing to report.
 PLAIN = {
     "topic": "t",
     "partition": 0,
@@ -43,7 +43,7 @@ def damage(expected_offset: int | None, position: int = 0, **columns: Any) -> di
 
 
 def frame(spark: Any, kind: FactKind, rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Return facts of a kind; omitted columns are null."""
+    """Return facts of one kind; omitted columns are null."""
     names = (*COLUMNS_OF[kind], "run")
     values = [tuple({"run": 1, **row}.get(name) for name in names) for row in rows]
     return spark.createDataFrame(values, f"{fact_ddl(kind)}, run int")

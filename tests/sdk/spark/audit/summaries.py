@@ -1,4 +1,4 @@
-"""Hand-made summaries for tests of the report: a page can be checked without Spark."""
+"""Handmade summaries for tests of the report, so that a page can be checked without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COUNTS = (
 
 
 def partition(topic: str, number: int, **numbers: Any) -> dict[str, Any]:
-    """Return a row of the table of partitions; omitted columns are 0."""
+    """Return a row for the table of partitions; omitted columns are 0."""
     size = numbers.get("sizeBytes", 0)
     plain = numbers.get("plainBytes", size)
     return {
@@ -52,7 +52,7 @@ def partition(topic: str, number: int, **numbers: Any) -> dict[str, Any]:
 
 
 def summary(topic: str = "orders", key: bytes = b"key", group: str = "billing", **more: Any) -> Summary:
-    """Return a summary of one topic with two partitions, in which every kind of finding occurs."""
+    """Return a summary of one topic with two partitions that contains every kind of finding."""
     found = Summary(
         partitions=[
             partition(topic, 0, records=5000, batches=50, sizeBytes=400_000, plainBytes=900_000, keys=10),

@@ -1,7 +1,7 @@
 """Audits of the same segments give equal tables, whether they run once, in pieces, or with interruptions.
 
-Method: a hand-made folder that has every kind of fact is audited as a whole, in pieces as a broker would append them,
-and with an interruption at each step. Tables are compared row by row.
+Method: audit a handmade folder that has every kind of fact as a whole, in pieces as a broker would append them, and
+with an interruption at each step; compare the tables row by row.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, wr
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
 
-#: The number of records in a partition that several tasks share if each reads a megabyte.
+#: The number of records in a partition that is shared by several tasks if each task reads a megabyte.
 LARGE = 60_000
 
 
 def orders() -> list[list[bytes]]:
-    """Return the segments of a partition."""
+    """Return a partition's segments."""
     broken = bytearray(batch(30, 5))
     broken[-1] ^= 1
     transactional: dict[str, Any] = {
@@ -72,7 +72,7 @@ def write(folder: Path) -> Path:
 
 
 def tables(spark: Any, out: Path) -> dict[str, list[Any]]:
-    """Return all tables of an audit, with their rows in stored order."""
+    """Return all of an audit's tables, with their rows in stored order."""
     return {name: spark.read.parquet(str(out / "tables" / name)).collect() for name in TABLES}
 
 
@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """Return the tables of one audit of the whole folder."""
+    """Return the tables from one audit of the whole folder."""
     out = tmp_path_factory.mktemp("whole") / "audit"
     result = audit(spark, folder, out)
     assert result.version == 1
@@ -127,7 +127,7 @@ def test_tables(whole: dict[str, list[Any]]) -> None:
 
 
 def test_the_same_again(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
-    """The second audit writes to another folder, in smaller tasks; the third to the same folder, with no new data."""
+    """The second audit writes to another folder, in smaller tasks; the third uses the same folder, without new data."""
     out = tmp_path / "audit"
     paths = [folder / "orders-0", folder / "orders-1", folder / "__consumer_offsets-0"]
     assert (folder / "orders-1" / f"{0:020}.log").stat().st_size > 3 << 20
@@ -146,7 +146,7 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
     for path in (tmp_path / "data").glob("orders-*/0*"):
         path.unlink()
     write(tmp_path / "data")
-    with Broker(tmp_path / "data") as broker:  # the broker was shut down cleanly, so it does not search for damage
+    with Broker(tmp_path / "data") as broker:  # a clean shutdown, so the broker does not search for damage
         out = tmp_path / "audit"
         result = audit_brokers(spark, broker.bootstrap, out, topics=["orders"])
         assert result.report is not None
@@ -163,7 +163,7 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
 
 
 def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
-    """The end of a time range is exclusive; the client gets its options; a recreated topic is refused."""
+    """The end of a time range is exclusive, the client gets its options, and a recreated topic is refused."""
     with stored(tmp_path / "data", *(batch(first) for first in range(0, 50, 10))) as broker:
         options: dict[str, Any] = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
         options["client"] = {"client.id": "auditor"}
@@ -184,7 +184,7 @@ def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
 def test_in_pieces(
     spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker writes between the audits; the first audit saw half a batch, and the second merges the facts."""
+    """A broker writes between the audits; the first audit sees half a batch, and the second merges the facts."""
     monkeypatch.setattr(merging, "RUNS_MAX", 1)
     segments, out = tmp_path / "segments", tmp_path / "audit"
     shutil.copytree(folder, segments)
@@ -200,13 +200,13 @@ def test_in_pieces(
     assert [path.name for path in (out / "facts").iterdir()] == ["run=3"]
     found = tables(spark, out)
     for name in TABLES:
-        # The files are somewhere else.
+        # The files are in another place.
         rows = [row.asDict() | ({"path": None} if "path" in row else {}) for row in found[name]]
         assert rows == [row.asDict() | ({"path": None} if "path" in row else {}) for row in whole[name]], name
 
 
 def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
-    """A partition continues where it ended, whatever other partitions have received since; nothing is counted twice."""
+    """A partition continues where it ended, whatever other partitions have received; nothing is counted twice."""
     segments, out = tmp_path / "segments", tmp_path / "audit"
     counts = []
     for first, second in ((1, 1), (1, 2), (2, 2)):
@@ -233,7 +233,7 @@ def test_a_report_that_could_not_be_written(folder: Path, tmp_path: Path, monkey
 
 
 def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
-    """A partition that now ends earlier or was recreated is refused; the tables stay as they were."""
+    """A partition that now ends earlier or was recreated is refused, and the tables stay as they were."""
     segments, out = tmp_path / "segments", tmp_path / "audit"
     write_segment(segments / "t-0", [batch(0), batch(10)])
     audit(spark, segments, out, with_report=False)
@@ -269,7 +269,7 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
 
 
 def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
-    """A topic without a segment must still be audited, because the audit has to report the loss."""
+    """A topic without segments must be audited nevertheless, because the audit has to report the loss."""
     write_segment(tmp_path / "a-0", [batch(0)]).unlink()
     texts = {"path": str(tmp_path), "topics": "a"}
     _, found, noted = module._segments(texts, ["a"], Manifest())
@@ -279,7 +279,7 @@ def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
 
 
 def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
-    """Compaction removes whole batches here, so only the broker's checkpoint shows that it ran."""
+    """In this case, compaction removes whole batches, so only the broker's checkpoint shows that it has run."""
     for topic in ("cleaned", "holes"):
         write_segment(tmp_path / "data" / f"{topic}-0", [batch(offset, 1) for offset in (0, 1, 5, 9, 30)])
     (tmp_path / "data" / "cleaner-offset-checkpoint").write_text("0\n1\ncleaned 0 9\n")
@@ -293,7 +293,7 @@ def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_removed_between(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause of the gap is kept, even after the facts of several runs have been merged."""
+    """The cause of the gap is kept, even after the facts from several runs have been merged."""
     monkeypatch.setattr(merging, "RUNS_MAX", 1)
     segments, out = tmp_path / "segments", tmp_path / "audit"
     for first in (0, 20, 30):

@@ -1,4 +1,4 @@
-"""The batches of segments as a DataFrame, with the options of `kafka_segments`."""
+"""The batches in segments are returned as a DataFrame, with the options of `kafka_segments`."""
 
 from __future__ import annotations
 

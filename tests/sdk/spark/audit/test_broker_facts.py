@@ -1,6 +1,6 @@
-"""Facts from brokers: the tasks, the topics, and tables equal to those of an audit of the segments.
+"""Facts from brokers come in the right tasks and topics, and give the same tables as an audit of the segments.
 
-Method: a reference broker on hand-made logs; Spark audits it once, in two runs.
+Method: start a reference broker on handmade logs, and audit it once with Spark, in two runs.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def options(broker: Broker, topics: list[str] | None = None, before: Any = None)
 
 
 def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
-    """Return the facts of each task."""
+    """Return the facts from each task."""
     reader = pickle.loads(pickle.dumps(BrokerFacts(texts).reader(None)))  # type: ignore[arg-type]  # unused
     return [[row for rows in reader.read(task) for row in rows.to_pylist()] for task in reader.partitions()]
 
 
 def test_what_is_read(tmp_path: Path) -> None:
-    """A run reads from the end of the previous run up to the end at planning time, including internal topics."""
+    """A run reads from the end of the previous run to the end at planning time, including internal topics."""
     with stored(tmp_path, batch(0, 5)) as broker:
         create(broker, other=2)
         produce(broker, "other", 1, 7)
@@ -67,7 +67,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 def test_topic_that_was_made_anew(tmp_path: Path) -> None:
-    """A recreated topic is refused, whatever its length; deleted topics, and brokers without topic ids, are not."""
+    """A recreated topic is refused, whatever its length; deleted topics and brokers without topic ids are not."""
     with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
         create(broker, a=1, b=1)
         settings = {"bootstrap.servers": broker.bootstrap}
@@ -97,7 +97,7 @@ def test_topics(tmp_path: Path) -> None:
 
 
 def test_tasks(tmp_path: Path) -> None:
-    """If tasks share a partition, exactly one notes each batch; a batch outside the time range does not count."""
+    """If tasks share a partition, exactly one records each batch; batches outside the time range are not counted."""
     with stored(tmp_path, *(batch(first) for first in range(0, 100, 10))) as broker:
         texts = {**options(broker), "minPartitions": "7", "since_ms": str(TIME_MS + 25), "until_ms": str(TIME_MS + 85)}
         tasks = facts(texts)
@@ -110,7 +110,7 @@ def test_tasks(tmp_path: Path) -> None:
         texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # inside the first batch: no other task reads it
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
         assert [row["baseOffset"] for row in rows] == [*range(0, 100, 10)]
-        # The records before that offset were deleted, and no reader gets them.
+        # The records before that offset have been deleted, and no reader gets them.
         assert [row["records"] for row in rows if row["isCounted"]] == [10] * 6
         texts["since_ms"] = "0"
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
@@ -118,7 +118,7 @@ def test_tasks(tmp_path: Path) -> None:
 
 
 def test_compacted(tmp_path: Path) -> None:
-    """Topics with a compacting policy, up to the offset that is read."""
+    """Topics with a compacting policy are listed, with the offset up to which they are read."""
     with Broker(tmp_path) as broker:
         with Admin(broker.bootstrap) as admin:
             policies = {"a": "compact", "b": "compact,delete", "c": "delete"}
@@ -145,7 +145,7 @@ def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_a_task_of_nothing(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
         reader = BrokerFacts(options(broker)).reader(None)  # type: ignore[arg-type]  # unused
-    assert list(reader.read(InputPartition(None))) == []  # otherwise it would connect to a broker that is gone
+    assert list(reader.read(InputPartition(None))) == []  # otherwise, it would connect to a broker that is gone
 
 
 def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_damage(tmp_path: Path) -> None:
-    """Damage and batches without application records are noted as in segments."""
+    """Damage and batches without application records are recorded as they are for segments."""
     broken = bytearray(batch(10))
     broken[-1] ^= 1
     with stored(tmp_path, batch(0), batch(10), records_of(20, 7, 3), marker(23, 7, False)) as broker:

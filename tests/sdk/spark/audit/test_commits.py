@@ -1,6 +1,6 @@
-"""Only commits of groups are taken from the records of `__consumer_offsets`.
+"""Only groups' commits are taken from the records of `__consumer_offsets`.
 
-Method: hand-made records in the coordinator's encoding, whole and damaged.
+Method: read handmade records in the coordinator's encoding, whole and damaged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_commits() -> None:
 
 
 def test_marks_of_the_sink_are_no_positions() -> None:
-    """Marks count micro-batches; any other metadata of an offset is a note made by a program."""
+    """Marks count micro-batches; any other metadata of an offset is a note that a program made."""
     mark = Mark("11b8f4a0-9c4e-4d6a-8f1d-0c1f7c2c9b11", 7, (3, 2**63)).offsets("orders")
     (metadata,) = (offset.metadata for offset in mark.values())
     notes = [metadata, metadata.partition(" ")[0], "11b8f4a0 3", "", "leader-7 3"]

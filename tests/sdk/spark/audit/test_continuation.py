@@ -1,6 +1,6 @@
-"""A later audit of files continues the partitions that were read before, or refuses them.
+"""A later audit of files continues the partitions that were read earlier, or refuses them.
 
-Method: a partition is written, with the note that an audit would make of its end; then it is changed.
+Method: write a partition, with the note that an audit would make about its end, and then change the partition.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
         ([*WHOLE[:9], batch(90, 9)], "ends at 99 now"),
         ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has a different batch there now"),
         ([*WHOLE[:8], batch(80, 20)], "has a different batch there now"),
-        # Brokers do not merge batches, so a batch that extends past the end of the noted one is a different batch.
+        # Brokers do not merge batches, so a batch that extends past the end of the noted batch is a different one.
         ([*WHOLE[:9], batch(90, 20)], "has a different batch there now"),
         ([batch(first, 7) for first in range(0, 210, 7)], "has a different batch there now"),
     ],
@@ -81,7 +81,7 @@ def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
 
 
 def test_another_time(tmp_path: Path) -> None:
-    """A batch without a producer is identified by its time and its record count, which cleaning never raises."""
+    """A batch without a producer is identified by its time and its record count, which cleaning never increases."""
     builder = BatchBuilder(base_offset=90)
     for number in range(10):
         builder.append(TIME_MS + 1_000_000 + number, b"key", b"value")
@@ -99,7 +99,7 @@ def test_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> None:
-    """Deleted topics are omitted if they were read before; any other missing topic is a mistake, reported elsewhere."""
+    """Deleted topics are omitted if they were read before; any other missing topic is an error, reported elsewhere."""
     before = {"a": {"0": 5}, "b": {"0": 5}}
     assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
     assert "deleted since the last audit, their facts are kept: a" in caplog.text

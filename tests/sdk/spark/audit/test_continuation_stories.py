@@ -1,11 +1,12 @@
 """An audit that continues an earlier one never mixes two logs.
 
-Goal: an audit continues only in the log that it has read: the batch before the place where it continues is the last one
-that it read, or retention has removed that batch. Otherwise, the audit is refused, and a new audit reads the log from
-its beginning.
+Goal: an audit continues only in the log that it has read. The batch before the place where it continues is the last one
+    that it read, or retention has removed that batch. Otherwise, the audit is refused, and a new audit reads the log
+    from its beginning.
 
-Method: stories of a partition that grows, rolls, loses old segments, is deleted and recreated, or is restored from an
-older backup, and of audits in between. In the model, the producer id of a batch identifies the log that it came from.
+Method: run stories about a partition that grows, rolls, loses old segments, is deleted and recreated, or is restored
+from an older backup, and about audits in between. In the model, the producer id of a batch identifies the log from
+which it came.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ KINDS: Kinds = {
 
 
 class Made(NamedTuple):
-    """A batch of the model.
+    """A batch in the model.
 
     Attributes:
         first, end: the range of offsets, with an exclusive end.
-        origin: the number of the log that it was written to.
+        origin: the number of the log to which it was written.
     """
 
     first: int
@@ -53,20 +54,20 @@ class Made(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes."""
+        """The batch's bytes."""
         return batch(self.first, self.end - self.first, producer_id=self.origin, producer_epoch=0, base_sequence=0)
 
     @property
     def noted(self) -> list[int]:
-        """The note that an audit makes of the batch."""
+        """The note that an audit makes about the batch."""
         return [self.first, self.origin, 0, 0, TIME_MS + self.end - 1, self.end - self.first]
 
 
 class Scene:
-    """A partition, its model and an audit.
+    """A partition, its model, and an audit.
 
     Attributes:
-        segments: the segments of the log; only the last one may be empty.
+        segments: the log's segments; only the last one may be empty.
         read_to: the offset up to which the audit has read.
         last: the last batch that it has read.
     """
@@ -84,7 +85,7 @@ class Scene:
 
     @property
     def batches(self) -> list[Made]:
-        """All batches of the log."""
+        """All batches in the log."""
         return [each for segment in self.segments for each in segment]
 
     def act(self, step: Step) -> None:
@@ -108,7 +109,7 @@ class Scene:
         self.segments = [[]]
 
     def _restore(self, lost: int) -> None:
-        """Remove the last batches, which an older backup lacks; batches written after that have another origin."""
+        """Remove the last batches, which an older backup lacks; batches written after that get another origin."""
         self._origin += 1
         for _ in range(lost):
             if self.segments[-1]:
@@ -124,7 +125,7 @@ class Scene:
         assert self._is_refused() == is_refused
         if is_refused:
             self.forget()
-            assert not self._is_refused(), "a new audit is never refused"
+            assert not self._is_refused(), "a new audit must never be refused"
         self.read_to, self.last = self.batches[-1].end, self.batches[-1]
 
     def _goes_on(self) -> bool:

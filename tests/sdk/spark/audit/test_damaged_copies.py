@@ -1,8 +1,9 @@
 """An audit reports a damaged copy and the extent of its loss, and finds nothing wrong in an undamaged one.
 
-Method: a partition of four segments with its checkpoints is damaged as people, disks and tools damage copies, and is
-read as Spark's workers read it; the facts and the files next to the segments give the findings. Damage that only those
-files reveal is in `test_partition_facts.py`. Spark is not needed: gaps are computed here as its tables compute them.
+Method: damage a partition of four segments with its checkpoints as people, disks and tools damage copies, read it as
+Spark's workers do, and derive the findings from the facts and from the files next to the segments.
+`test_partition_facts.py` covers damage that only those files reveal. Spark is not needed, because gaps are computed
+here as in the tables.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ END = 200
 
 
 class Report(NamedTuple):
-    """The findings of an audit about a partition.
+    """An audit's findings about a partition.
 
     Attributes:
         lost: the number of lost offsets.
         regions: the number of damaged regions.
         damaged_bytes: the size of these regions.
         tail_bytes: the size of the bytes after the last batch.
-        epoch_steps: how often a batch has a lower leader epoch than its predecessor.
+        epoch_steps: the number of batches with a lower leader epoch than their predecessors.
     """
 
     lost: int = 0
@@ -111,7 +112,7 @@ def size(base: int) -> int:
     return len(b"".join(batches(base)))
 
 
-ONE = len(batches(50)[0])  # size of a batch; those of the first ten offsets are shorter
+ONE = len(batches(50)[0])  # the size of a batch; those with the first ten offsets are shorter
 LAST = len(batches(150)[0])
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], Report]] = {
@@ -175,7 +176,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], Report]] = {
 
 def test_an_undamaged_copy_is_clean(folder: Path) -> None:
     assert report_of(folder) == Report()
-    for path in folder.iterdir():  # times mean nothing, because most copies have new ones
+    for path in folder.iterdir():  # times mean nothing, because most copies have new times
         os.utime(path, ns=(0, 0))
     assert report_of(folder) == Report()
 

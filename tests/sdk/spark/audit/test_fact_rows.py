@@ -1,6 +1,6 @@
-"""Segments become facts: a row per batch with its content, sums, commits and damage.
+"""Segments are turned into facts: a row per batch, with its content, sums, commits and damage.
 
-Method: hand-made partitions are read through `read_into`, as Spark's workers do; Spark is not needed.
+Method: read handmade partitions through `read_into`, as Spark's workers do; Spark is not needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, planned, recor
 
 
 def facts(folder: Path, noted: NotedFacts | None = None, **options: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return the facts about a folder by kind, without the columns of other kinds."""
+    """Return the facts about a folder, keyed by kind, without the columns of other kinds."""
     files = SegmentFiles([str(folder)])
     noted = noted or NotedFacts()
     found: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in FactKind}
@@ -106,7 +106,7 @@ def test_sums_are_of_one_partition(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, compression: Compression) -> None:
-    """Deleted records are on disk, but no reader gets them; the batch does not count as thinned out by compaction."""
+    """Deleted records are on disk, but no reader gets them; the batch is not taken to be thinned out by compaction."""
     write_segment(tmp_path / "t-0", [batch(0), batch(10, compression=compression), batch(20)])
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 14\n")
     found = facts(tmp_path)
@@ -123,7 +123,7 @@ def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, comp
     [(bytes(4096), "zeros"), (batch(20)[:-9], "cut"), (batch(20)[:16], "cut"), (batch(20)[:9], "cut"), (b"", None)],
 )
 def test_what_is_behind_the_last_batch(tmp_path: Path, tail: bytes, kind: str | None) -> None:
-    """The task that reads the end of the partition reports it once; for other tasks, it is not damage."""
+    """The task that reads the end of the partition reports the tail once; for other tasks, it is not damage."""
     write_segment(tmp_path / "t-0", [batch(0)])
     path = write_segment(tmp_path / "t-0", [batch(10)])
     path.write_bytes(path.read_bytes() + tail)
@@ -156,7 +156,7 @@ def test_records_that_cannot_be_read(tmp_path: Path) -> None:
     broken = BatchBuilder(1 << 20, Compression.NONE, base_offset=10)
     broken.append(TIME_MS, b"k", b"v")
     content = bytearray(broken.build())
-    content[-1] = 0x7F  # a count of headers that do not exist
+    content[-1] = 0x7F  # the number of headers, which do not exist
     set_max_timestamp(content, TimestampType.CREATE_TIME, TIME_MS)  # recomputes the checksum
     write_segment(tmp_path / "t-0", [batch(0), bytes(content), batch(11, 2)])
     rows = facts(tmp_path)["batch"]
@@ -181,7 +181,7 @@ def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
-    """Rows of damage do not pile up, with or without batches in between."""
+    """Rows for damage do not pile up, with or without batches in between."""
     broken = [bytearray(batch(number, 1)) for number in range(50)]
     for each in broken:
         each[-1] ^= 1
@@ -194,7 +194,7 @@ def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [[], [batch(0)]])
 def test_where_damage_was_expected(tmp_path: Path, before: list[bytes]) -> None:
-    """The expected offset is the end of the previous batch; without one, the beginning of the partition, if known."""
+    """The expected offset is the end of the previous batch or else the start of the partition, if that is known."""
     broken = bytearray(batch(10))
     broken[-1] ^= 1
     write_segment(tmp_path / "s-0", [batch(0, 3)])
@@ -227,7 +227,7 @@ def test_damage_where_reading_begins(tmp_path: Path, kind: str, start_offset: in
 
 
 def test_old_formats_without_compression(tmp_path: Path) -> None:
-    """The plain size of old formats is that of uncompressed message sets."""
+    """The plain size of old formats is the size of uncompressed message sets."""
     sets = [MessageSetBuilder(1, compression) for compression in (Compression.NONE, Compression.GZIP)]
     for builder in sets:
         for number, key_ in enumerate((b"key", None, b"")):
@@ -239,7 +239,7 @@ def test_old_formats_without_compression(tmp_path: Path) -> None:
 
 
 def test_commits_of_transactions(tmp_path: Path) -> None:
-    """Each commit has the attributes of its batch, even if the batch is larger than an Arrow batch."""
+    """Each commit has its batch's attributes, even if the batch is larger than an Arrow batch."""
     batches = []
     for number, producer_id in enumerate((7, -1, 8)):
         sent = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}

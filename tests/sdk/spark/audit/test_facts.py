@@ -1,4 +1,4 @@
-"""Facts of every kind share one wide table, in which the columns of the other kinds are null."""
+"""Facts of every kind share one wide table, in which the columns for other kinds are null."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Findings report what an engineer has to know, and nothing if all is well.
+"""Findings report what an engineer needs to know, and nothing if all is well.
 
-Method: hand-made summaries in which one number is wrong.
+Method: check handmade summaries in which one number is wrong.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_where_a_hot_key_is(partitions: int, where: str) -> None:
 
 @pytest.mark.parametrize(("records", "text"), [(100_000, None), (10_000, "One key has 61 % of the records of orders")])
 def test_a_hot_key_is_compared_with_all_records(records: int, text: str | None) -> None:
-    """The share counts records without a key, which the share in the table leaves out."""
+    """The share includes records without a key, which the share in the table does not."""
     (row,) = summary().top_keys
     rows = [partition("orders", 0, records=records, sizeBytes=1000, plainBytes=3000, keys=20)]
     found = findings_of(summary(partitions=rows, top_keys=[{**row, "share": 1.0}], groups=[]))
@@ -133,7 +133,7 @@ def test_large_partitions_compression_and_compaction() -> None:
 
 @pytest.mark.parametrize(("topic", "count"), [("__consumer_offsets", 0), ("__transaction_state", 0), ("__orders", 4)])
 def test_topics_of_kafka_itself(topic: str, count: int) -> None:
-    """The way they are written causes no finding; an application's topic may also begin with two underscores."""
+    """How they are written causes no finding; an application's topic may begin with two underscores too."""
     size = {"sizeBytes": 9_000_000, "plainBytes": 9_000_000}
     rows = [
         partition(topic, 0, records=8000, recordBytes=100_000, supersededBytes=90_000, **size),

@@ -1,4 +1,4 @@
-"""Groups: their last commits, and their lag at the time."""
+"""The tables about groups show their last commits, and their lag at the time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_history(facts: tuple[Any, Any]) -> None:
 
 
 def test_transactions(spark: Any) -> None:
-    """Commits of a transaction count once it is committed, in the order of the commits."""
+    """A transaction's commits count once the transaction is committed, in the order of the commits."""
 
     def sent(log_offset: int, offset: int, producer_id: int = 7, **columns: Any) -> dict[str, Any]:
         transaction = {"producerId": producer_id, "isTransactional": True}
@@ -88,7 +88,7 @@ def test_transactions(spark: Any) -> None:
         end(7, "ABORT"),
         sent(8, 12, 9),
         commit(9, 11, 9_000),
-        sent(10, 30),  # its transaction is open: the marker is in another partition
+        sent(10, 30),  # its transaction is open, because the marker is in another partition
         end(11, None),
         end(12, "COMMIT", 9),
         end(13, "COMMIT", partition=4),

@@ -1,4 +1,4 @@
-"""Keys: superseded records, skew, the most frequent keys; sums of several tasks and runs are merged."""
+"""Tables about keys show superseded records, skew and the most frequent keys, merged from several tasks and runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_top_keys(spark: Any, keys: Any) -> None:
         ("t", 2, b"b", 1, 1),
         ("u", 1, b"c", 1, 1),
     ]
-    assert rows[0]["share"] == pytest.approx(10 / 11)  # of the records with a key
+    assert rows[0]["share"] == pytest.approx(10 / 11)  # of the records that have a key
     many = [fact(b"%d" % number, number, number) for number in range(1, 50)]
     rows = rows_of(top_keys(keys_of_partitions(frame(spark, FactKind.KEY, many))), "rank")
     assert [row["records"] for row in rows] == list(range(49, 49 - TOP_KEYS, -1))

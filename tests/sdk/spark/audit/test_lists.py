@@ -1,4 +1,4 @@
-"""Lists show rows as text with their number, and are omitted if empty."""
+"""Lists show rows as text, with the number of rows, and are omitted if empty."""
 
 from __future__ import annotations
 

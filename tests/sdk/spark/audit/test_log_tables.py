@@ -1,6 +1,6 @@
-"""Tables built from batches: gaps and their causes, duplicates, transactions, lateness, damage.
+"""Tables built from batches show gaps and their causes, duplicates, transactions, lateness and damage.
 
-Method: hand-made facts, not in log order; Spark builds the tables.
+Method: let Spark build the tables from handmade facts that are not in log order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def made(spark: Any, table: Any, rows: list[dict[str, Any]], *order: str) -> lis
 
 
 def gaps(spark: Any, facts: list[dict[str, Any]], **cleaned: int) -> list[tuple[Any, ...]]:
-    """Return the gaps, given the offsets up to which topics have been cleaned."""
+    """Return the gaps in some facts, given the offsets up to which topics have been cleaned."""
     columns = "topic string, partition int, cleanedOffset bigint"
     offsets = spark.createDataFrame([(topic, 0, offset) for topic, offset in cleaned.items()], columns)
     rows = made(spark, lambda batches: tables.gaps(batches, offsets), facts, "partition", "startOffset")
@@ -45,9 +45,9 @@ def test_gaps(spark: Any) -> None:
         damage(None, 7, partition=2),
         batch(9, partition=2),
         batch(0, partition=3),
-        damage(10, 900, partition=3, tail="cut"),  # one run found half a batch; the next found the whole batch
+        damage(10, 900, partition=3, tail="cut"),  # one run found half a batch, and the next found the whole batch
         batch(12, partition=3, run=2),
-        damage(100, partition=4),  # only the name of the segment is known before it
+        damage(100, partition=4),  # only the segment's name is known before it
         damage(100, 50, partition=4),
         batch(130, partition=4),
     ]
@@ -111,7 +111,7 @@ def test_duplicates(spark: Any) -> None:
         batch(80),
         sent(0, 0, partition=1),
         sent(10, 0, partition=1, isCounted=False),
-        # These are offsets committed in transactions: a coordinator starts each of its batches with 0.
+        # These offsets were committed in transactions; a coordinator starts each of its batches with 0.
         *(sent(offset, 0, 1, topic="__consumer_offsets", isTransactional=True) for offset in range(3)),
         *(sent(offset, 0, 1, topic="__share_group_state") for offset in range(3)),
     ]
@@ -128,25 +128,25 @@ LAST = 2**31 - 1  # the last sequence number
 @pytest.mark.parametrize(
     ("batches", "expected"),
     [
-        # Base offset, base sequence, records; found: base offset, offset before it, last sequence, highest used
-        # sequence, records.
+        # Given: base offset, base sequence and records. Found: base offset, offset before it, last sequence, highest
+        # used sequence and records.
         ([(0, 0, 10), (10, 10, 10), (20, 0, 10), (30, 10, 10)], [(20, 19, 9, 19, 10), (30, 19, 19, 19, 10)]),
         (
             [(0, 0, 10), (10, 10, 10), (20, 20, 10), (30, 0, 10), (40, 10, 10), (50, 25, 10), (60, 35, 10)],
             [(30, 29, 9, 29, 10), (40, 29, 19, 29, 10), (50, 29, 34, 29, 5)],
         ),
-        # A batch in which the numbers wrap, then a repetition of its part after the wrap, a repetition of the whole
-        # batch, and new records.
+        # A batch in which the numbers wrap is followed by a repetition of its part after the wrap, a repetition of the
+        # whole batch, and new records.
         (
             [(0, LAST - 4, 10), (10, 0, 5), (15, LAST - 4, 10), (25, 5, 5)],
             [(10, 9, 4, 4, 5), (15, 14, 4, 4, 10)],
         ),
-        # The numbers wrap between two batches; then earlier batches are repeated.
+        # The numbers wrap between two batches, and then earlier batches are repeated.
         (
             [(0, LAST - 9, 10), (10, 0, 10), (20, LAST - 9, 10), (30, 0, 12)],
             [(20, 19, LAST, 9, 10), (30, 19, 11, 9, 10)],
         ),
-        # Other runs saw neither the records between them nor the wrap.
+        # Other runs did not see the records between them or the wrap.
         ([(0, 5, 10), (2**31, LAST - 9, 10), (2**31 + 10, 0, 10)], []),
     ],
 )
@@ -214,7 +214,7 @@ def test_lateness(spark: Any) -> None:
 
 
 def test_lateness_at_its_bounds(spark: Any) -> None:
-    """A bound belongs to the row that begins with it; a record as old as the newest record is on time."""
+    """A bound belongs to the row that begins with it; a record that is as old as the newest record is on time."""
     late_ms = [late for bound in tables.LATE_MS for late in (bound - 1, bound)]
     newest = tables.LATE_MS[-1]
     facts = [batch(0, minTimestampMs=newest, maxTimestampMs=newest)]
@@ -256,7 +256,7 @@ def test_rates(spark: Any) -> None:
 
 
 def test_damage_that_is_mended(spark: Any) -> None:
-    """A broker cuts off an incompletely written batch; damage between batches stays."""
+    """A broker cuts off an incompletely written batch, but damage between batches stays."""
     facts = [
         batch(0),
         damage(10, 100),
@@ -286,7 +286,7 @@ def test_damage_that_is_mended(spark: Any) -> None:
 
 
 def test_losses(spark: Any) -> None:
-    """Losses that the files show, and gaps that neither compaction nor retention explains."""
+    """Losses are those that the files show, and gaps that neither compaction nor retention explains."""
     noted = [("t", 1, 50, 90, 40, "end", "replication-offset-checkpoint")]
     found = [
         {"topic": "t", "partition": 0, "startOffset": start, "endOffset": start + 3, "offsets": 3, "cause": cause}

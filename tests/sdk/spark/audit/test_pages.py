@@ -1,6 +1,6 @@
 """Templates escape every value, and a misspelt name in a template is an error.
 
-Method: values that contain HTML, and values in the template language.
+Method: render values that contain HTML, and values written in the template language.
 """
 
 from __future__ import annotations

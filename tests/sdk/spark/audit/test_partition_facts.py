@@ -1,8 +1,8 @@
-"""The remaining files show what a data directory has lost; a log that a broker has shortened shows no loss.
+"""The remaining files show what a data directory has lost; for a log that a broker has shortened, no loss is reported.
 
-Method: a data directory as Kafka 4.3 leaves it (several segments, retention, deleted records, compaction, a topic that
-is being deleted, one that is being moved, one that was never written to), written by hand; then each kind of damage
-that people do to copies, and each change that a broker makes on its own.
+Method: write by hand a data directory as Kafka 4.3 leaves it (several segments, retention, deleted records, compaction,
+a topic that is being deleted, one that is being moved, and one that was never written to); then do each kind of damage
+that people do to copies, and make each change that a broker makes by itself.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ UUID = "0123456789abcdef0123456789abcdef"
 
 
 def note(folder: Path, name: str, offsets: dict[str, int]) -> None:
-    """Write a checkpoint of a data directory: offsets by partition, such as `orders-0`."""
+    """Write a checkpoint in a data directory: offsets keyed by partition, such as `orders-0`."""
     entries = [(*partition.rsplit("-", 1), offset) for partition, offset in offsets.items()]
     (folder / name).write_bytes(checkpoint_content(entries))
 
 
 def write_partition(folder: Path, bases: list[int], end: int, start: int | None = None) -> None:
-    """Write segments with a batch for every ten offsets, a snapshot next to all but the first, and leader epochs."""
+    """Write segments with a batch per ten offsets, a snapshot next to each segment but the first, and leader epochs."""
     for base, after in zip(bases, [*bases[1:], end], strict=True):
         if base < after:
             write_segment(folder, [batch(offset) for offset in range(base, after, 10)])
@@ -64,14 +64,14 @@ def write_partition(folder: Path, bases: list[int], end: int, start: int | None 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Return the data directory of a broker that has been stopped."""
+    """Return the data directory of a stopped broker."""
     folder = tmp_path / "data"
     folder.mkdir()
     write_partition(folder / "orders-0", [0, 100, 200], 300)
     write_partition(folder / "orders-1", [0, 100], 150)
     write_partition(folder / "retained-0", [400, 500], 560)
     write_partition(folder / "emptied-0", [700], 700)  # retention has removed everything
-    write_partition(folder / "cut-0", [100, 200], 250, start=133)  # records were deleted up to the middle of a segment
+    write_partition(folder / "cut-0", [100, 200], 250, start=133)  # records up to the middle of a segment were deleted
     write_partition(folder / "empty-0", [0], 0)
     shutil.copytree(folder / "orders-0", folder / f"gone-0.{UUID}-delete")
     shutil.copytree(folder / "orders-0", folder / f"moved-0.{UUID}-future")
@@ -84,7 +84,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def losses_of(data: Path) -> dict[str, list[Loss]]:
-    """Return the losses of each partition that has lost something."""
+    """Return the losses in each partition that has lost something."""
     files = SegmentFiles([str(data)])
     segments, listed = files.look()
     ends: dict[TopicPartition, int] = {}
@@ -117,7 +117,7 @@ def test_what_a_broker_leaves_is_whole(data: Path) -> None:
 
 END = Loss(200, 300, Cause.END, HIGH_WATERMARKS)
 
-#: A change to the directory, and the losses to report.
+#: Changes to the directory, and the losses to report for each.
 DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
     "the last segment": (lambda data: remove_segment(data, "orders-0", 200), {"orders-0": [END]}),
     "its log alone": (lambda data: log(data, "orders-0", 200).unlink(), {"orders-0": [END]}),
@@ -276,7 +276,7 @@ def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path)
 
 
 def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
-    """The checkpoints are in the parent folder, but the query does not name the other partitions."""
+    """The checkpoints are in the parent folder, but the query does not name the other partitions in it."""
     found = read_partition_facts(files := SegmentFiles([str(data / "orders-0")]), *files.look())
     assert {str(partition): each.reached for partition, each in found.items()} == {
         "orders-0": CheckpointedOffset(300, HIGH_WATERMARKS)
@@ -285,7 +285,7 @@ def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
 
 @pytest.mark.parametrize("path", ["orders-0/*100.log", "orders-0/*.log", f"orders-0/{100:020}.log"])
 def test_segments_that_are_named_themselves(data: Path, path: str) -> None:
-    """A query that names segments does not ask for the rest, so facts about the whole partition do not apply."""
+    """A query that names segments does not ask for the others, so facts about the whole partition do not apply."""
     found = read_partition_facts(files := SegmentFiles([str(data / path)]), *files.look())
     assert [losses(facts, 300) for facts in found.values()] == [[]]
     assert {(each.reached, each.start, each.is_named, each.unindexed) for each in found.values()} == {
@@ -307,7 +307,7 @@ def test_other_layouts(tmp_path: Path) -> None:
 
 
 def test_a_partition_in_two_directories(tmp_path: Path, data: Path) -> None:
-    """During and after a move, one directory has the segments and the other still has a file of the partition."""
+    """During and after a move, one directory has the segments, and the other still has a file from the partition."""
     other = tmp_path / "other" / "orders-0"
     other.mkdir(parents=True)
     (other / LEADER_EPOCHS).write_bytes(checkpoint_content([(0, 0), (9, 900)]))
@@ -323,7 +323,8 @@ BEFORE = PartitionFacts(
     ("later", "expected"),
     [
         (BEFORE, BEFORE),
-        # The broker kept running, and removed a segment: the facts, which were read in between, need the smaller ends.
+        # The broker kept running and removed a segment, so the facts, which were read in between, need the smaller
+        # ends.
         (
             BEFORE._replace(
                 first_base=200, last_base=400, start=CheckpointedOffset(200, "e"), reached=CheckpointedOffset(460, "h")

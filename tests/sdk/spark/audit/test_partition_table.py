@@ -1,4 +1,4 @@
-"""Each partition has a row with the totals from the other tables, or 0 where they have no row for it."""
+"""Each partition has a row with the totals from the other tables, or 0 if they have no row for the partition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plots are well-formed, stay inside their frame, and show hostile names as text.
 
-Method: each plot is drawn by its template and parsed as XML; coordinates and titles are checked.
+Method: draw each plot with its template, parse it as XML, and check its coordinates and titles.
 """
 
 from __future__ import annotations

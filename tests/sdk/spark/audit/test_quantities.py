@@ -1,4 +1,4 @@
-"""Numbers are short and accurate: never rounded to zero, and never with an unusual unit."""
+"""Numbers are short and accurate; they are never rounded to zero, and never have an unusual unit."""
 
 from __future__ import annotations
 

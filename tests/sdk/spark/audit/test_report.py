@@ -1,6 +1,6 @@
-"""The page is complete and self-contained, whatever names it shows, with one partition or a thousand.
+"""The page is complete and self-contained, whatever names it shows, for one partition or a thousand.
 
-Method: an HTML parser reads the page, and its references and elements are checked.
+Method: read the page with an HTML parser, and check its references and elements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VOID = {"meta"}
 
 
 class Page(HTMLParser):
-    """Records the content of a page, and whether every element is closed."""
+    """A parser that records a page's content, and whether every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The audit's data sources, without Spark's JVM: their columns, their options and their rows."""
+"""The audit's data sources have the right columns, options and rows, even without Spark's JVM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_columns() -> None:
 
 
 def test_what_a_task_reads(tmp_path: Path) -> None:
-    """Batches outside the time range have a row but do not count; a reader can be sent to workers."""
+    """Batches outside the time range have a row but are not counted; a reader can be sent to workers."""
     write_segment(tmp_path / "t-0", [batch(0), batch(10), batch(20)])
     options = {"path": str(tmp_path), "startingTimestamp": str(TIME_MS + 15), "startingOffsets": '{"t":{"0":10}}'}
     reader = pickle.loads(pickle.dumps(AuditFacts(options).reader(None)))  # type: ignore[arg-type]  # unused
@@ -41,7 +41,7 @@ def test_what_a_task_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_what_is_removed_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture, is_gone: bool) -> None:
-    """The loss is logged, whether the file is gone or shorter; a query of batches has a row for it in some modes."""
+    """The loss is logged, whether the file is gone or shorter; in some modes, a query of batches has a row for it."""
     options = {"path": str(tmp_path), "mode": "PERMISSIVE"}
     left = [] if is_gone else [None]
     for source, expected in ((AuditFacts, [*left, None]), (KafkaBatches, ["planned", *left, None])):
@@ -61,7 +61,7 @@ def test_what_is_removed_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("mode", Mode)
 def test_who_decides_what_becomes_of_damage(tmp_path: Path, mode: Mode) -> None:
-    """For queries of batches, the option decides; an audit has a row for damage whatever the option says."""
+    """For queries of batches, the option decides; an audit has a row for damage, whatever the option says."""
     broken = bytearray(batch(0))
     broken[-1] ^= 1
     write_segment(tmp_path / "t-0", [bytes(broken)], 0)

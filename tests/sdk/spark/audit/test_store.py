@@ -1,7 +1,7 @@
-"""The folder of an audit shows the old version or the new one, no matter when its process is killed.
+"""An audit's folder shows either the old version or the new one, no matter when the process is killed.
 
-Method: versions are written by hand. A process is killed before each step that changes the folder: a reader then sees
-one whole version, and the next run completes the new one.
+Method: write versions by hand, and kill a process before each step that changes the folder. A reader must then see one
+whole version, and the next run must complete the new one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 
-#: Writes a version, and is killed before the system call with the given number.
+#: A program that writes a version, and is killed before the system call with the given number.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -145,7 +145,7 @@ def test_other_options(tmp_path: Path) -> None:
 
 
 def test_what_is_read_again(tmp_path: Path) -> None:
-    """Earlier versions no longer count, but are kept until the new one exists, and no two runs share a name."""
+    """Earlier versions are no longer used, but are kept until the new one exists; no two runs share a name."""
     known = Manifest(runs=(3, 4), next_offsets={"t": {"0": 9}}, last_batches={"t": {"0": [1]}}, topic_ids={"t": "A"})
     with AuditStore(tmp_path, {}) as store:
         store.facts_of(4).mkdir(parents=True)
@@ -203,6 +203,6 @@ def test_a_folder_that_spark_would_take_for_a_pattern(tmp_path: Path, name: str)
 
 
 def test_paths_as_spark_takes_them(tmp_path: Path) -> None:
-    """Paths get a scheme, because a cluster may have a different default file system; nothing in them is encoded."""
+    """Paths get a scheme, because a cluster may have a different default file system, and are not encoded."""
     store = AuditStore(tmp_path / "a b%20", {})
     assert store.uri(store.table("gaps")) == f"file://{tmp_path}/a b%20/versions/1/tables/gaps"

@@ -1,6 +1,6 @@
-"""The report's data is limited in size, ordered by time, and independent of the session's time zone.
+"""The report's data is limited in size, is ordered by time, and does not depend on the session's time zone.
 
-Method: hand-made tables; the session in these tests has India's time zone.
+Method: summarize handmade tables, in a session that has India's time zone.
 """
 
 from __future__ import annotations

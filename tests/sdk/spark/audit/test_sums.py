@@ -1,6 +1,6 @@
 """Sums over records do not depend on where the records are split, and never hold more than allowed.
 
-Method: random records are added in pieces of several sizes; the merged results are compared with a plain loop.
+Method: add random records in pieces of several sizes, and compare the merged results with a plain loop.
 """
 
 from __future__ import annotations

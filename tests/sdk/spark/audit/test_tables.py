@@ -1,6 +1,4 @@
-"""Every table is built from facts or from earlier tables; it has an order that identifies each row, and is documented;
-keys are merged once.
-"""
+"""Every table has a source, an order that identifies each row, and documentation; keys are merged once."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "spark_audit.md"
 
 @pytest.fixture(scope="module")
 def empty(spark: Any) -> dict[str, Any]:
-    """Return all tables, by name, of an audit that found nothing."""
+    """Return all tables of an audit that found nothing, keyed by name."""
     made: dict[str, Any] = {}
     tables = Tables(
         spark.createDataFrame([], f"{fact_ddl()}, run int"),
@@ -46,7 +44,7 @@ def test_order(empty: dict[str, Any]) -> None:
 
 
 def test_page(empty: dict[str, Any]) -> None:
-    """The page lists every table with a description and, under a heading with its name, every column with its type."""
+    """The page lists every table with a description, and under the table's heading, every column with its type."""
     listing, _, sections = PAGE.read_text("utf-8").partition("## Columns of the tables")
     listed = re.findall(r"^\| \[`(\w+)`\]\(#\1\) \| (.+) \|$", listing, re.MULTILINE)
     abouts = {name: table.about for name, table in TABLES.items()}

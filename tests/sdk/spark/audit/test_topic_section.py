@@ -1,4 +1,4 @@
-"""The section about a topic shows what stands out: damaged partitions in red, frequent keys, late batches."""
+"""The section about a topic shows what stands out: damaged partitions in red, frequent keys, and late batches."""
 
 from __future__ import annotations
 

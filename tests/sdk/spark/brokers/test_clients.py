@@ -1,4 +1,4 @@
-"""Clients get the options of a query, under Kafka's names or ours; secrets are never shown."""
+"""Clients get a query's options, under Kafka's names or ours; secrets are never shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_values() -> None:
 
 
 def test_values_that_are_no_text() -> None:
-    """A program may pass them as numbers and booleans."""
+    """A program may pass values as numbers and booleans."""
     options = options_of(**{"fetch.max.bytes": 1000, "check.crcs": False, "retry_backoff_ms": 7})
     assert (options.fetch_max_bytes, options.check_crcs, options.retry_backoff_ms) == (1000, False, 7)
 

@@ -1,4 +1,4 @@
-"""The driver reads metadata and ends from brokers, retries implausible answers, and reports what is missing."""
+"""The driver reads metadata and ends from brokers, retries after implausible answers, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_refused_places(broker: Broker, bound: Bound, reason: str) -> None:
 
 
 def test_nobody_answers() -> None:
-    """The time limit is that of one call, no matter how many attempts there are."""
+    """The time limit applies to the whole call, no matter how many attempts there are."""
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "a", "kafka.default.api.timeout.ms": "50", **QUICK}
     with pytest.raises(ConnectFailed, match="Connection refused") as caught:
         Cluster(parse_options(given)).partitions()
@@ -158,7 +158,7 @@ def test_brokers_that_are_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_restart() -> None:
-    """A cluster that was unavailable is asked again."""
+    """A cluster that has been unavailable is asked again."""
     with Broker(ephemeral=True) as node:
         create(node, orders=1)
         asked = cluster(node)
@@ -187,7 +187,7 @@ def test_a_pattern_does_not_read_internal_topics(broker: Broker) -> None:
 
 
 def test_pauses(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is one pause between two attempts, of the configured length."""
+    """There is one pause of the configured length between two attempts."""
     waited: list[float] = []
     event = SimpleNamespace(wait=waited.append)
     monkeypatch.setattr(connecting, "threading", SimpleNamespace(Event=lambda: event))

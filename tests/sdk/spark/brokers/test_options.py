@@ -1,4 +1,4 @@
-"""Options are the connector's, in any case, with its defaults; options that it refuses or does not know are refused."""
+"""Options and defaults are the connector's, in any letter case; options that it refuses or lacks are refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_topics(given: dict[str, str], expected: Selection) -> None:
 
 
 def test_first_of_several_ways_to_begin() -> None:
-    """As in the connector, a time for all partitions comes before times by partition, and these come before offsets."""
+    """As in the connector, one time for all partitions overrides times per partition, and these override offsets."""
     given = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"orders":{"0":5}}'}
     assert options(**given).starting == Bound("startingOffsetsByTimestamp", Times(None, {ORDERS: 5}))
     assert options(**given, startingTimestamp="6").starting == Bound("startingTimestamp", Times(6))

@@ -1,4 +1,4 @@
-"""Tasks cover every range exactly once, with approximately the configured sizes and numbers."""
+"""Tasks cover every range exactly once, and have approximately the configured sizes and numbers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_small_ranges_share_a_task(sizes: list[int], tasks_min: int, expected: l
         ([5] * 10_000, 5, None, [10] * 1_000),
         ([5] * 10_000, 5_000, None, [2] * 5_000),
         ([5] * 10_000, None, 15, [3] * 3_333 + [1]),
-        ([99_000, *[1] * 1_000], None, None, [1] * 1_001),  # the requested number, however small they are
+        ([99_000, *[1] * 1_000], None, None, [1] * 1_001),  # the requested number, however small the tasks are
         ([10**9, *[1] * 5_000], None, None, [1, *[5] * 1_000]),
         ([10**9, *[1] * 5_000], 2_000, None, [1, *[2] * 2_500]),
         ([5, 0, 5], None, None, [1, 1]),

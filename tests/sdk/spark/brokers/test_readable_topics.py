@@ -1,6 +1,6 @@
-"""Brokers report which topics a user may read; brokers that do not report this refuse the read later.
+"""Brokers report which topics a user may read; brokers that do not report this will refuse the read later.
 
-Method: a reference broker, whose responses are changed in the client.
+Method: use a reference broker, and change its responses in the client.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_rights(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_audit_of_what_may_be_read(
     settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Topics that the query does not name are omitted; a topic that it names is an error."""
+    """Unreadable topics are omitted if the query does not name them; otherwise, they are errors."""
     answer(monkeypatch, {"a": READ, "b": DESCRIBE, "c": DESCRIBE})
     assert set(broker_input(settings, None, Manifest(), "out").topic_ids) == {"a"}
     assert "skipped, because this user may not read them: b, c" in caplog.text

@@ -1,6 +1,6 @@
-"""A task reads each record of its range once and ends, whatever lies between the offsets, or else reports why not.
+"""A task reads each record in its range once and ends, whatever lies between the offsets, or reports why it cannot.
 
-Method: a reference broker on hand-made logs, and every range between the edges of batches.
+Method: read every range between the edges of batches from a reference broker on handmade logs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of  # 
 
 
 def test_gaps(tmp_path: Path) -> None:
-    """Compaction leaves them: inside the range, and around its ends."""
+    """Compaction leaves gaps inside the range and around its ends."""
     there = [*range(10), *range(15, 20), *range(30, 33)]
     with stored(tmp_path, batch(0), batch(15, 5), batch(30, 3)) as broker:
         options = read_options(broker)
@@ -49,7 +49,7 @@ def test_gaps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 def test_transactions(tmp_path: Path, level: str) -> None:
-    """The range may end with nothing but markers and aborted records, which may also be a fetch of their own."""
+    """The range may end with nothing but markers and aborted records, which may even make up a whole fetch."""
     log = [
         batch(0, 2),
         records_of(2, 7, 3),
@@ -98,7 +98,7 @@ def test_columns(tmp_path: Path, compression: Compression) -> None:
 
 
 def test_several_ranges(tmp_path: Path) -> None:
-    """Small ranges of several partitions are read in turn, into the same rows."""
+    """Small ranges in several partitions are read in turn, into the same rows."""
     with Broker(tmp_path) as broker:
         create(broker, a=2, b=1)
         places = [TopicPartition("b", 0), TopicPartition("a", 0), TopicPartition("a", 1)]
@@ -134,7 +134,7 @@ def test_a_topic_that_is_gone(tmp_path: Path, fails_on_loss: bool, caplog: pytes
 
 @pytest.mark.parametrize("fails_on_loss", [True, False])
 def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
-    """Records waiting for its end are not lost: the range was planned before it began, or for uncommitted reads."""
+    """Records that wait for its end are not lost: the range was planned before it began, or for uncommitted reads."""
     given: Any = {"poll_timeout_ms": 300, "fails_on_loss": fails_on_loss, "isolation_level": "read_committed"}
     with stored(tmp_path, batch(0), records_of(10, 7, 3)) as broker, pytest.raises(RequestTimedOut) as caught:
         offsets_of(read_options(broker, **given), 5, 12)
@@ -184,7 +184,7 @@ def test_lost_end(tmp_path: Path) -> None:
 def test_range_that_ends_behind_the_partition(
     tmp_path: Path, level: str, poll_timeout_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The error is raised once, before waiting for records that will never come, however short that wait would be."""
+    """The error is raised once, before any wait for records that will never come, however short that wait would be."""
     with stored(tmp_path, batch(0)) as broker:
         given: Any = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
         with pytest.raises(LocalProtocolError) as caught:
@@ -213,12 +213,11 @@ def test_damage(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """A consumer that skips one offset with each read, which takes a while. It also stands in for the admin client.
+    """A consumer that skips one offset in each read, which takes a while. It stands in for the admin client too.
 
     Args:
         first: the first offset of the partition.
-        ends: the end of the partition in each of the broker's answers; the last one is repeated, and None means no
-            answer.
+        ends: the partition's end in each of the broker's answers; the last one is repeated, and None means no answer.
         refused: the offset that the brokers refuse once.
         last: the offset after which no data arrives while `ends` has more than one end left.
     """
@@ -280,7 +279,7 @@ def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "ends",
     [
-        [4, 4, 8],  # a new leader that only later learns up to which offset consumers may read
+        [4, 4, 8],  # a new leader that learns late up to which offset consumers may read
         [4, None, 4, 9],
     ],
 )
@@ -288,13 +287,13 @@ def test_an_end_that_was_not_the_last_word(ends: list[int | None], monkeypatch: 
     consumer = Scripted(ends=ends, last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     consumer.read(PartitionRange(ORDERS, 0, 8))
-    # The time for the next record runs out before the second look-up; that does not confirm the first answer.
+    # The time for the next record runs out before the second lookup; this does not confirm the first answer.
     assert consumer.offset == 8
     assert [later - earlier for earlier, later in itertools.pairwise(consumer.asked_ms)] == [240] * (len(ends) - 2)
 
 
 def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that does not answer says nothing about the end: the limit is the time for the next record."""
+    """A leader that does not answer says nothing about the end, so the limit is the time for the next record."""
     consumer = Scripted(ends=[None, None], last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     health = SimpleNamespace(error=None, waits_for=SimpleNamespace(value="records"))
@@ -330,7 +329,7 @@ class Moving(Scripted):
 
 
 def test_a_beginning_that_moves_meanwhile() -> None:
-    """A query that may begin later loses nothing at its start, but it can lose records after that."""
+    """A query that may begin later loses nothing at its start, but can lose records after that."""
     Scripted(7, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     Moving(5, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone; the partition begins at 7"):

@@ -1,4 +1,4 @@
-"""The data source plans and reads as Spark calls it; objects sent to workers can be pickled. Spark does not run."""
+"""Called as Spark calls it, but without Spark, the data source plans and reads; readers and tasks can be pickled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafkawire.sdk.spark.brokers.source import KafkaWire  # noqa: E402 - it need
 from kafkawire.sdk.spark.schema import COLUMNS  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import create, produce  # noqa: E402 - it needs pyarrow
 
-#: From the first record that is not older than this time, or from the end.
+#: Options for a start at the first record that is not older than this time, or at the end.
 AT_THE_END = {"startingTimestamp": "9999999999999", "startingOffsetsByTimestampStrategy": "latest"}
 
 SCHEMA = types.StructType().add("partition", "integer").add("offset", "long")
@@ -43,7 +43,7 @@ def source(broker: Broker, **options: str) -> KafkaWire:
 
 
 def read(reader: Any) -> list[tuple[int, int]]:
-    """Do Spark's work: plan, pickle, read each task."""
+    """Do Spark's work: plan, pickle, and read each task."""
     worker = pickle.loads(pickle.dumps(reader))
     tasks = pickle.loads(pickle.dumps(reader.partitions()))
     found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
@@ -125,7 +125,7 @@ def test_refused(broker: Broker, options: dict[str, str], reason: str) -> None:
 def test_nothing_is_left_before_the_end(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Retention does this to a partition that is read repeatedly up to a fixed offset; other partitions are read."""
+    """Retention causes this for a partition that is read repeatedly up to a fixed offset; other partitions are read."""
     ends = {"endingOffsets": '{"orders":{"0":5,"1":-1}}'}
     monkeypatch.setattr(Cluster, "earliest", lambda self, found: {each: 8 * (not each.partition) for each in found})
     assert read(source(broker, failOnDataLoss="false", **ends).reader(SCHEMA)) == [(1, offset) for offset in range(10)]
@@ -168,13 +168,13 @@ def test_refused_schema(broker: Broker, name: str, kind: Any, reason: str) -> No
     ],
 )
 def test_what_is_no_loss(broker: Broker, options: dict[str, str], expected: list[bool]) -> None:
-    """A query from the earliest offset may begin later by the time it runs; one that names an offset may not."""
+    """A query from the earliest offset may begin later by the time it runs; a query that names an offset may not."""
     tasks = source(broker, **options).reader(SCHEMA).partitions()
     assert [each.may_begin_later for task in tasks for each in task.value] == expected
 
 
 def test_secrets(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks, which Spark may show, hold no options; readers hold them but do not show them."""
+    """Tasks, which Spark may show, hold no options; readers hold options but do not show them."""
     monkeypatch.setattr(Cluster, "partitions", lambda self: [TopicPartition("orders", 0)])
     places = {"startingOffsets": 0, "endingOffsets": 9}
     monkeypatch.setattr(Cluster, "place", lambda self, bound, found: dict.fromkeys(found, places[bound.option]))
@@ -212,7 +212,7 @@ def test_a_stream_that_is_refused(broker: Broker, given: dict[str, str], reason:
 
 
 def test_nothing_stays_connected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No connection stays open after planning or after a refused plan."""
+    """No connection stays open after planning, even if the plan is refused."""
     closed: list[Cluster] = []
 
     def close(self: Cluster) -> None:

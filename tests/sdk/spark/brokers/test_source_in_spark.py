@@ -1,6 +1,7 @@
-"""Spark reads topics through the data source: batch queries, and streams that are stopped and restarted.
+"""Spark reads topics through the data source, in batch queries and in streams that are stopped and restarted.
 
-Method: a small local Spark and a reference broker in this process. Skipped where Spark or Java is missing.
+Method: use a small local Spark, and a reference broker in this process. The tests are skipped if Spark or Java is
+missing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    """Return a new topic for each test: 100 records in each of two partitions."""
+    """Return a new topic for each test, with 100 records in each of two partitions."""
     name = request.node.name.replace("[", "-").rstrip("]")
     with Admin(broker.bootstrap) as admin:
         admin.create_topics(NewTopic(name, 2, configs={"retention.ms": "-1"}))
@@ -134,7 +135,7 @@ def test_errors_of_one_line(source: Any, broker: Broker) -> None:
 
 
 def test_refused_stream(source: Any, broker: Broker, tmp_path: Path) -> None:
-    """No second error follows the real one, even though Spark sees it only when it asks for the reader."""
+    """No second error follows the real one, even though Spark sees the error only when it asks for the reader."""
     from pyspark.errors import StreamingQueryException
 
     rows = reading(source.readStream, broker, "orders", startingOffset="x").schema("value binary").load()
@@ -171,7 +172,7 @@ def test_secrets_are_not_in_errors(source: Any, broker: Broker) -> None:
 
 @pytest.mark.smoke
 def test_stream(source: Any, broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Queries that read what is available are restarted, one of them after it failed halfway."""
+    """Queries that read what is available are restarted, one of them after a failure halfway through."""
     from pyspark.errors import StreamingQueryException
 
     rows, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"

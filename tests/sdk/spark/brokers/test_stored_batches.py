@@ -1,6 +1,6 @@
-"""Everything that a leader stores is read once and in order, including control batches, aborted records and damage.
+"""Everything that a leader has stored is read once and in order, including control batches, aborted records and damage.
 
-Method: a reference broker on hand-made logs.
+Method: read handmade logs from a reference broker.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(
     partition: TopicPartition = ORDERS,
     fetch_bytes: int = 1 << 20,
 ) -> Any:
-    """Return the first offsets of batches, and the damage."""
+    """Return the batches' first offsets, and the damage."""
     with StoredBatches(client(broker, fetch_bytes), timeout_ms) as reader:
         found = list(reader.read(PartitionRange(partition, start, end)))
     return [each if isinstance(each, Damage) else first_offset(each.batch) for each in found]
@@ -73,12 +73,11 @@ def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
 
 @pytest.mark.parametrize("fetch_bytes", [1, 1 << 20])
 def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
-    """Damage at the start, in the middle or at the end of a fetch is reported once, and the batches around it are
-    read."""
+    """Damage anywhere in a fetch (start, middle or end) is reported once, and the batches around it are read."""
     log = [damaged(batch(0, 5)), batch(5, 5), damaged(batch(10, 5)), batch(15, 5), batch(20, 5)]
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
         path = tmp_path / "orders-0" / "00000000000000000000.log"
-        path.write_bytes(b"".join(log))  # behind the broker's back, which does not verify checksums of what it sends
+        path.write_bytes(b"".join(log))  # unknown to the broker, which does not verify checksums when it sends
         first, *rest = read(broker, 0, 25, fetch_bytes=fetch_bytes)
         assert (first.base_offset, first.size_bytes, "CRC" in first.reason.upper()) == (0, len(log[0]), True)
         assert [each if isinstance(each, int) else each.base_offset for each in rest] == [5, 10, 15, 20]
@@ -102,7 +101,7 @@ def test_fetches_that_end_amid_damage(tmp_path: Path) -> None:
 
 
 def test_no_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If not even the first header is valid, the next offset is unknown."""
+    """If even the first header is invalid, the next offset is unknown."""
     content = damaged(batch(0, 5), 16)  # the magic byte
     with stored(tmp_path, batch(0, 5), batch(5, 5)) as broker:
         (tmp_path / "orders-0" / "00000000000000000000.log").write_bytes(content * 2)
@@ -140,7 +139,7 @@ def test_nothing_comes(tmp_path: Path) -> None:
 
 
 def test_range_that_ends_behind_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is raised once the leader has repeated its end several times: a new leader may learn the end late."""
+    """The error is raised after the leader has repeated its end several times; a new leader may learn the end late."""
     monkeypatch.setattr(stored_batches, "_WAIT_MS", 5)
     with stored(tmp_path, batch(0, 5)) as broker:
         with pytest.raises(
@@ -158,7 +157,7 @@ async def answered(value: Any) -> Any:
 
 @pytest.mark.parametrize("offset", [15 ^ 64, 15 ^ 1 << 24, 15 ^ 1 << 62, 2])
 def test_offset_that_cannot_be_right(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No checksum covers the offset; one that jumps ahead or goes back is reported, and hides nothing that follows.
+    """No checksum covers the offset; an offset that jumps ahead or back is reported, and hides nothing that follows.
 
     Apache Kafka answers with everything from the first batch that ends after the requested offset.
     """
@@ -173,7 +172,7 @@ def test_offset_that_cannot_be_right(tmp_path: Path, offset: int, monkeypatch: p
 
 
 def test_gaps(tmp_path: Path) -> None:
-    """Batches that cleaning leaves are read, however far apart they are, and a range may end in a gap."""
+    """The batches that cleaning has left are read, however far apart they are, and a range may end in a gap."""
     firsts = [0, 100, 2**30, 2**30 + 7]
     with stored(tmp_path, *(batch(first, 5) for first in firsts)) as broker:
         for fetch_bytes in (1, 300, 1 << 20):
@@ -201,7 +200,7 @@ def test_old_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_broker_that_is_stopped(tmp_path: Path) -> None:
-    """The broker's socket stays open and accepts requests; the task ends in time, and the next one reads everything."""
+    """The broker's socket stays open and accepts requests; the task ends in time, and the next reads everything."""
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 50, 5))) as broker:
         address = broker.bootstrap
         settings = client(broker, fetch_bytes=1)
@@ -209,7 +208,7 @@ def test_broker_that_is_stopped(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
-        assert process.stdout.readline(), "it listens"
+        assert process.stdout.readline(), "the broker must listen"
         with StoredBatches(settings, 500) as reader:
             found = reader.read(PartitionRange(ORDERS, 0, 50))
             assert not isinstance(first := next(found), Damage)

@@ -1,7 +1,7 @@
-"""A stream returns each record once, through limits, restarts, new partitions and recreated topics.
+"""A stream returns each record once, despite limits, restarts, new partitions and recreated topics.
 
-Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; Spark does
-not run. The test moves the clock.
+Method: call the reader in the order in which Spark calls it, with a new reader for a restarted query; Spark does not
+run. The test moves the clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Query(StreamQuery):
-    """A query over a broker's topics, by default over all their records."""
+    """A query over a broker's topics, by default over all records in them."""
 
     def __init__(self, broker: Broker, **options: str) -> None:
         self.broker = broker
@@ -69,7 +69,7 @@ def test_all(broker: Broker) -> None:
     ],
 )
 def test_limits(broker: Broker, options: dict[str, str], sizes: list[int]) -> None:
-    """Each micro-batch stays near its limit, and reads from every partition; a new reader may plan any micro-batch."""
+    """Each micro-batch stays near its limit and reads from every partition; a new reader may plan any micro-batch."""
     query = Query(broker, **options)
     found = []
     while query.plan():
@@ -97,7 +97,7 @@ def test_default_limits(broker: Broker) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"maxOffsetsPerTrigger": "100"}])
 def test_least(broker: Broker, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
-    """After the first micro-batch, each one waits for enough records, but not too long."""
+    """After the first micro-batch, each one waits for enough records, but not for too long."""
     now_ms = 5_000_000
     monkeypatch.setattr(stream, "monotonic_ms", lambda: now_ms)
     query = Query(broker, minOffsetsPerTrigger="10", maxTriggerDelay="60s", assign='{"orders":[1]}', **more)
@@ -147,7 +147,7 @@ def test_beginnings(broker: Broker, options: dict[str, str], expected: Rows) -> 
 
 
 def test_topic_that_comes_later(broker: Broker) -> None:
-    """A new partition is read from its beginning, whatever the start of the query was."""
+    """A new partition is read from its beginning, wherever the query started."""
     query = Query(broker, subscribePattern="orders|later", startingOffsets="latest")
     assert query.take_all() == []
     create(broker, later=1)
@@ -241,7 +241,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
 
 
 def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that a new partition lost before the query noticed it count as a loss."""
+    """Records that a new partition lost before the query noticed the partition count as a loss."""
     monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
     query = Query(broker)
     query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]
@@ -256,7 +256,7 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
 
 
 def test_offsets_are_text_as_the_connector_has_it() -> None:
-    """Offsets are in numerical order, so that equal offsets have equal text."""
+    """Partitions are in numerical order, so that equal offsets have equal text."""
     positions = {TopicPartition(topic, number): 7 for topic, number in [("b", 10), ("b", 9), ("a-1", 0)]}
     named = stream._named(positions)
     assert json.dumps(named) == '{"a-1": {"0": 7}, "b": {"9": 7, "10": 7}}'
@@ -275,7 +275,7 @@ def test_a_checkpoint_with_a_name_for_each_partition(broker: Broker) -> None:
 
 
 def test_what_is_known_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader passes its offsets on, so that a leader that ends before them is asked again."""
+    """The reader passes its offsets on, so a leader whose end is before them is asked again."""
     query = Query(broker, assign='{"orders":[0]}')
     told = []
 

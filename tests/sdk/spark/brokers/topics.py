@@ -1,4 +1,4 @@
-"""Topics for tests on hand-made logs with gaps, transactions and damage, on a reference broker."""
+"""Topics on a reference broker, for tests with handmade logs that have gaps, transactions and damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sdk.spark.segments.logs import write_segment
 
 ORDERS = TopicPartition("orders", 0)
 
-#: Short pauses: tests only wait for things that happen soon.
+#: Short pauses, since tests wait only for things that happen soon.
 QUICK = {"kafka.retry.backoff.ms": "1", "kafka.retry.backoff.max.ms": "10", "fetchOffset.retryIntervalMs": "1"}
 
 
@@ -27,7 +27,7 @@ def stored(folder: Path, *batches: bytes) -> Iterator[Broker]:
     """Start a broker whose partition orders-0 has these batches."""
     with Broker(folder) as broker:
         create(broker, orders=1)
-        broker.kill()  # the batches must be recovered: their transactions are only in the log
+        broker.kill()  # recovery must read the batches: their transactions are only in the log
         for path in (folder / "orders-0").glob("0*"):
             path.unlink()
         write_segment(folder / "orders-0", batches)
@@ -36,7 +36,7 @@ def stored(folder: Path, *batches: bytes) -> Iterator[Broker]:
 
 
 def create(broker: Broker, **topics: int) -> None:
-    """Create topics with this many partitions that keep all records."""
+    """Create topics that keep all records, with this many partitions."""
     with Admin(broker.bootstrap) as admin:
         admin.create_topics([NewTopic(name, count, configs={"retention.ms": "-1"}) for name, count in topics.items()])
 

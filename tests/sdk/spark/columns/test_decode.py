@@ -1,7 +1,7 @@
-"""`decode_batches` returns the same rows in Spark as its pure part without it, and fits the connector's queries.
+"""In Spark, `decode_batches` returns the same rows as its pure part without Spark, and fits the connector's queries.
 
-Method: a small local Spark decodes columns and segment files that `BatchBuilder` wrote; skipped if Spark or its Java is
-missing.
+Method: let a small local Spark decode columns and segment files that `BatchBuilder` wrote. The tests are skipped if
+Spark or its Java is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def batch(base_offset: int, compression: Compression = Compression.NONE) -> byte
 
 
 def transactions() -> Any:
-    """Return the schema of raw bytes and the aborted transactions in them."""
+    """Return the schema for raw bytes and the aborted transactions in them."""
     from pyspark.sql.types import ArrayType, BinaryType, LongType, StructType
 
     aborted = StructType().add("producerId", LongType()).add("firstOffset", LongType())
@@ -68,7 +68,7 @@ def test_rows(spark: Any) -> None:
 
 
 def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> None:
-    """With this setting, a plain `timestamp` would have no time zone, and denote another moment."""
+    """With this setting, a plain `timestamp` would have no time zone, and would denote another moment."""
     setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
     records = decode_batches(spark.createDataFrame([(batch(0),)], "raw binary"), "raw")
     assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
@@ -77,7 +77,7 @@ def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> 
 
 
 def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
-    """With this setting, `offset`, `value` and others cannot be names without quotes."""
+    """With this setting, `offset`, `value` and other words must be quoted to be names."""
     setting("spark.sql.ansi.enforceReservedKeywords", "true")
     raw = spark.createDataFrame([(batch(0), [])], transactions())
     records = decode_batches(raw, "raw", headers=True, extra=EXTRAS, mode="PERMISSIVE")
@@ -105,7 +105,7 @@ def test_segment_files(spark: Any, tmp_path: Path) -> None:
 
 
 def test_topic_and_partition(spark: Any) -> None:
-    """Topic and partition come from columns or expressions, or a number for the partition; otherwise, both are null."""
+    """Topic and partition come from columns, expressions or (for the partition) a number; otherwise, both are null."""
     from pyspark.sql.functions import lit
 
     raw = spark.createDataFrame([(batch(0), "orders")], "raw binary, t string").cache()
@@ -152,7 +152,7 @@ def test_more_columns(spark: Any) -> None:
 
 @pytest.mark.smoke
 def test_aborted_transactions(spark: Any) -> None:
-    """A fetch response lists them; none of their records is returned."""
+    """A fetch response lists aborted transactions; none of their records is returned."""
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     builder.append(TIME_MS, None, b"aborted")
     aborted = [{"producerId": 7, "firstOffset": 0}]

@@ -1,6 +1,6 @@
-"""The functions for `select` and SQL give the same results in Spark as their pure parts without it.
+"""In Spark, the functions for `select` and SQL give the same results as their pure parts without Spark.
 
-Method: a small local Spark; skipped if Spark or its Java is missing.
+Method: use a small local Spark. The tests are skipped if Spark or its Java is missing.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_a_limit_to_decompression(spark: Any) -> None:
 
 @pytest.fixture
 def open_transaction(spark: Any) -> Any:
-    """Return a view of a value with one batch outside any transaction, and one in an open transaction."""
+    """Return a view of a value with one batch outside any transaction and one in an open transaction."""
     builder = BatchBuilder(base_offset=2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     builder.append(TIME_MS, None, b"open")
     raw = spark.createDataFrame([(batch(0, 2) + builder.build(),)], "batches binary")

@@ -1,6 +1,6 @@
-"""Columns of other types are refused by name and type, and never interpreted as something else.
+"""Columns of other types are refused with their name and type, and are never interpreted as something else.
 
-Method: arrays of each type that Spark has for such columns, and of other types.
+Method: check arrays of each type that Spark has for such columns, and of other types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Captured frames and internal records become JSON; unreadable ones become an error in their row, or fail the query.
+"""Captured frames and internal records become JSON; unreadable ones become an error in their row or fail the query.
 
-Method: frames from a connection without I/O, with every API in its latest version; bodies from the vectors; each kind
-of damage with both outcomes.
+Method: decode frames from a connection without I/O, with every API in its latest version, bodies from the vectors, and
+each kind of damage with both outcomes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.columns import messages  # noqa: E402 - it needs pyarrow
 
-#: Values that a program passes by mistake.
+#: Values that a program might pass by mistake.
 NOTHING: Any = None
 
 TOPIC = pyarrow.array(["__consumer_offsets"])

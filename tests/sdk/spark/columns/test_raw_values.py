@@ -1,7 +1,7 @@
-"""Raw batches become the rows of Spark's Kafka connector, however many a value holds and however damaged they are.
+"""Raw batches become the rows of Spark's Kafka connector, however many a value holds and however damaged these are.
 
-Method: batches of every compression type and format are built, decoded without Spark, and compared row by row with
-their records; then one thing at a time is damaged.
+Method: build batches of every compression type and format, decode them without Spark, and compare them row by row with
+their records; then damage one thing at a time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def batch(
 
 
 def rows(*values: bytes | None, topic: str | None = "orders", partition: int | None = 3) -> list[Any]:
-    """Return the input of a task, with one row for each value."""
+    """Return a task's input, with one row for each value."""
     count = len(values)
     columns = [
         pyarrow.array(values, pyarrow.binary()),
@@ -210,7 +210,7 @@ def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_timestamp_that_spark_cannot_hold() -> None:
-    """The record has a row without its timestamp, unless the mode is FAILFAST."""
+    """The record has a row without a timestamp, unless the mode is FAILFAST."""
     late = batch(6, time_ms=2**61)
     with pytest.raises(DecodeError, match=r"timestamp 2305843009213693952 of a record is outside"):
         table(FIRST + late)
@@ -240,7 +240,7 @@ TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 
 
 def test_golden_batches() -> None:
-    """For every batch that Apache Kafka wrote, the offsets and timestamps are those that Apache Kafka reads from it."""
+    """For every batch written by Apache Kafka, the offsets and timestamps are those that Apache Kafka reads from it."""
     compared = 0
     for vector in read_vectors("record_batches"):
         wanted = [
@@ -299,7 +299,7 @@ def test_committed_records() -> None:
 
 
 def test_aborted_transactions_of_a_response() -> None:
-    """Transactions that the response lists are aborted, up to their marker; all others in it are committed."""
+    """Transactions that the response lists are aborted, up to their markers; all others in it are committed."""
     kind = pyarrow.list_(pyarrow.struct([("firstOffset", pyarrow.int64()), ("producerId", pyarrow.int64())]))
     for aborted, offsets in [
         ([{"producerId": 1, "firstOffset": 6}], [*range(6), *range(13, 19), *range(20, 26)]),
@@ -319,7 +319,7 @@ def test_aborted_transactions_of_a_response() -> None:
 
 
 def test_columns_of_other_types() -> None:
-    """Columns of other types are refused by name and type; nulls without a type are accepted."""
+    """Columns of other types are refused with their name and type; nulls without a type are accepted."""
     assert decoded_lists(pyarrow.nulls(2), options()).to_pylist() == [None, None]
     numbers = pyarrow.array([1 << 40])
     with pytest.raises(ConfigurationError, match="column='batches int64': it must be binary"):
@@ -363,7 +363,7 @@ def test_sequences_begin_again() -> None:
 
 
 def test_memory_for_a_bomb() -> None:
-    """A batch with many records is returned in pieces; one that is too large when decompressed is refused."""
+    """A batch with many records is returned in pieces; a batch that is too large when decompressed is refused."""
     builder = BatchBuilder(2**31 - 1, Compression.ZSTD)
     for _ in range(1_000_000):
         builder.append(TIME_MS, None, None)
@@ -376,7 +376,7 @@ def test_memory_for_a_bomb() -> None:
 
 
 def test_large_values() -> None:
-    """With its setting for large types, Spark passes 64-bit offsets."""
+    """If Spark is configured for large types, it passes 64-bit offsets."""
     (raw,) = rows(batch(0), None, batch(6), batch(12))
     columns = [raw.column(0).cast(pyarrow.large_binary()), *raw.columns[1:]]
     large = pyarrow.RecordBatch.from_arrays(columns, raw.schema.names).slice(1)

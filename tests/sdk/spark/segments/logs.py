@@ -1,4 +1,4 @@
-"""Partition folders for tests: segments with their indexes, written as a broker writes them."""
+"""Partition folders for tests, with segments and their indexes as a broker writes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIME_MS = 1_700_000_000_000
 
 
 def batch(base_offset: int, count: int = 10, compression: Compression = Compression.NONE, **options: Any) -> bytes:
-    """Return a batch; the timestamp of a record is `TIME_MS` plus its offset."""
+    """Return a batch in which each record's timestamp is `TIME_MS` plus its offset."""
     builder = BatchBuilder(1 << 24, compression, base_offset=base_offset, **options)
     for offset in range(base_offset, base_offset + count):
         builder.append(TIME_MS + offset, b"key %d" % offset, b"value %d " % offset * 3)
@@ -51,7 +51,7 @@ def marker(offset: int, producer_id: int, is_commit: bool) -> bytes:
 
 
 def write_segment(folder: Path, batches: Iterable[bytes], base_offset: int | None = None, *, every: int = 1) -> Path:
-    """Write a segment with an entry in its indexes for every `every`-th batch after the first, and return its path."""
+    """Write a segment with an index entry for every `every`-th batch after the first, and return its path."""
     content, offsets, times = b"", b"", b""
     written = list(batches)
     first = next(walk(written[0])).base_offset if base_offset is None else base_offset
@@ -70,7 +70,7 @@ def write_segment(folder: Path, batches: Iterable[bytes], base_offset: int | Non
 
 
 def write_two_segments(folder: Path) -> SegmentFiles:
-    """Write two segments of orders-0 with offsets 0 to 199, ten in a batch."""
+    """Write two segments of orders-0 with offsets 0 to 199, in batches of ten."""
     for base in (0, 100):
         write_segment(folder / "orders-0", [batch(base + number * 10) for number in range(10)])
     return SegmentFiles([str(folder)])
@@ -91,7 +91,7 @@ def log_of(files: SegmentFiles, number: int = 0) -> Path:
 
 
 def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that receives the position of every later read."""
+    """Return a list that receives the position of every read from now on."""
     read: list[int] = []
     original = OpenFile._read_at
 
@@ -115,7 +115,7 @@ def planned(files: SegmentFiles, wanted: Wanted | None = None, split_bytes: int 
 def offsets_of(
     parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions | None = None, *, alone: bool = True
 ) -> list[int]:
-    """Return the offsets that tasks read; with `alone`, each part is in a task of its own."""
+    """Return the offsets that tasks read; with `alone`, each part is in a separate task."""
     chosen = options or ReadOptions(("offset",))
     tasks = [[part] for part in parts] if alone else [list(parts)]
     found = (rows for task in tasks for rows in read_parts(task, files, chosen))

@@ -1,6 +1,6 @@
-"""Segments that are compressed or in a tar file are read like others; unread files next to them are reported.
+"""Segments that are compressed or in a tar file are read like any others; unread files next to them are reported.
 
-Method: a partition of three segments is packed in every way, and read by parts, from an offset and by transactions.
+Method: pack a partition of three segments in every way, and read it in parts, from an offset, and by transactions.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_names() -> None:
 
 
 def test_what_is_not_read_is_named() -> None:
-    """Unread files are named, because a folder with only such files would otherwise look like one without records."""
+    """Unread files are named; otherwise, a folder with only such files would look like one without records."""
     names = [
         "0.log.xz",
         "backup.tar.gz",

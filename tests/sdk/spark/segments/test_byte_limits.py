@@ -1,4 +1,4 @@
-"""A micro-batch takes approximately its limit, from every partition that has records, and always advances."""
+"""A micro-batch takes approximately its byte limit, from every partition that has records, and always advances."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def test_bytes(tmp_path: Path, limit: int, has_index: bool) -> None:
         assert end > reached
         assert end % 10 == 0
         taken = sum(SIZES[reached // 10 : end // 10])
-        # An index does not name the first batch, so bytes are counted from the beginning of the batch that contains the
-        # start.
+        # An index does not name the first batch, so bytes are counted from the beginning of the batch with the start.
         assert taken <= limit + SIZES[-1] or end == reached + 10
         steps.append(end)
         reached = end
@@ -61,7 +60,7 @@ def test_several_partitions(tmp_path: Path) -> None:
 
 
 def test_removed_records(tmp_path: Path) -> None:
-    """Compaction has left few or no records between the offsets."""
+    """Compaction has left few records or none between the offsets."""
     write_segment(tmp_path / "orders-0", [batch(5, 1), batch(70, 1)], 0)
     write_segment(tmp_path / "orders-0", [b""], 100)
     files = SegmentFiles([str(tmp_path)])

@@ -1,4 +1,4 @@
-"""Checkpoint files are read as a broker reads them: a damaged one is logged and ignored."""
+"""Checkpoint files are read as a broker reads them; a damaged file is logged and ignored."""
 
 from __future__ import annotations
 

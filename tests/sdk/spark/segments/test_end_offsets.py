@@ -83,7 +83,7 @@ def test_last_stable_offset(files: SegmentFiles, tmp_path: Path) -> None:
             write_segment(folder, second[: count - 4])
         found.append(ends.last_stable_offset(files.find(), 0, count))
     assert found == [1, 1, 1, 1, 2, 2, 2, 6]
-    # A query that begins later finds the same offset; transactions that ended before that do not count.
+    # A query that begins later finds the same offset; transactions that ended before it are ignored.
     assert PartitionEnds(files).last_stable_offset(files.find(), 0, 8) == 6
     assert PartitionEnds(files).last_stable_offset(files.find(), 5, 8) == 6
 
@@ -116,7 +116,7 @@ def test_start_position(files: SegmentFiles, tmp_path: Path) -> None:
 
 
 def test_segment_with_a_marker_is_gone_before_it_was_looked_at(files: SegmentFiles, tmp_path: Path) -> None:
-    """The remaining segments show what is open: otherwise the transaction would stay open forever."""
+    """The remaining segments show what is open; otherwise, the transaction would stay open forever."""
     ends = PartitionEnds(files)
     folder = tmp_path / "orders-0"
     first = write_segment(folder, [batch(0), records_of(10, 7)])
@@ -142,7 +142,7 @@ def replaced(path: Path, *batches: bytes) -> None:
 
 
 def test_segment_that_was_cleaned_while_it_was_followed(files: SegmentFiles, tmp_path: Path) -> None:
-    """Positions change in the process, and cleaning keeps open transactions."""
+    """Positions change in the process, but cleaning keeps open transactions."""
     ends, folder = PartitionEnds(files), tmp_path / "orders-0"
     path = write_segment(folder, [batch(0), batch(10), records_of(20, 7)])
     assert ends.last_stable_offset(files.find(), 0, 21) == 20
@@ -164,7 +164,7 @@ def test_segments_that_were_put_together_while_they_were_followed(files: Segment
 
 
 def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> None:
-    """A new leader does this, and has other records there."""
+    """A new leader cuts it off, and has other records in its place."""
     ends, folder = PartitionEnds(files), tmp_path / "orders-0"
     path = write_segment(folder, [batch(0), records_of(10, 7)])
     assert ends.last_stable_offset(files.find(), 0, 11) == 10
@@ -173,11 +173,11 @@ def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> No
     replaced(path, batch(0), batch(10), records_of(20, 9))
     assert ends.last_stable_offset(files.find(), 0, 21) == 20
     replaced(path, batch(0), batch(10), records_of(20, 8), marker(21, 8, True), batch(22, 1))
-    assert ends.last_stable_offset(files.find(), 0, 23) == 23, "a different batch of that size, at that position"
+    assert ends.last_stable_offset(files.find(), 0, 23) == 23, "a different batch of that size is at that position"
 
 
 def test_control_batches_that_end_nothing(files: SegmentFiles, tmp_path: Path) -> None:
-    """Unknown kinds of control records end no transaction. A damaged batch may be an end marker; reading reports it."""
+    """Unknown kinds of control records end no transaction. A damaged batch may be an end marker; a read reports it."""
     for key, expected in ((b"\0\0\0\x63", 0), (b"\0", 2), (b"\0\0\0\1", 2)):
         builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
         builder.append(0, key, b"\0\0\0\0\0\0")

@@ -1,4 +1,4 @@
-"""Segments are found anywhere below a path, and nothing else is; their names give the partition and offset."""
+"""Segments, and nothing else, are found anywhere below a path; their names give the partition and offset."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def found(*paths: object, pattern: str | None = None) -> list[str]:
-    """Return the segments found below paths, in a short form."""
+    """Return the segments found below some paths, in a short form."""
     opened = [open_file_system(str(path)) for path in paths]
     arguments = (opened[0][0], [inside for _, inside in opened])
     segments, _ = find_segments(*arguments) if pattern is None else find_segments(*arguments, pattern)
@@ -65,7 +65,7 @@ def test_paths(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(root / "a", root / "b/") == ALL
     assert found(root / "a" / "orders-0") == ORDERS
     assert found(root / NAMES[1]) == ORDERS[1:]
-    assert found(root, root / "a") == ALL  # each once
+    assert found(root, root / "a") == ALL  # each is found once
     assert found(f"file://{root}") == found(f"file:{root}") == ALL
     monkeypatch.chdir(root)
     assert found("a/orders-0") == ORDERS
@@ -86,7 +86,7 @@ def test_paths(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_paths_as_hadoop_has_them(path: str, inside: str) -> None:
-    """A `?` that is not followed by a setting is part of a pattern."""
+    """A `?` with no setting after it is part of a pattern."""
     pytest.importorskip("pyarrow._s3fs")
     system, found = open_file_system(path)
     assert (type(system).__name__, found) == ("S3FileSystem", inside)
@@ -129,7 +129,7 @@ def test_refused(root: Path) -> None:
     "name", [f"orders-0/{40:020}.index", f"orders-0/{90:020}.log.deleted", "orders-0/99.log", f"{0:020}.log"]
 )
 def test_files_that_are_no_segments(root: Path, name: str) -> None:
-    """Naming such a file is an error, because nothing would be read; in a folder or behind a `*`, it is ignored."""
+    """Naming such a file is an error, because nothing would be read; in a folder or matched by a `*`, it is ignored."""
     path = write_names(root / "a", [name]) / name
     assert found(root / "a" / "orders-0" / "*") == ORDERS
     for paths in ([path], [root, path], [f"file://{path}"]):
@@ -154,7 +154,7 @@ def test_files_that_are_no_segments(root: Path, name: str) -> None:
     ],
 )
 def test_names_that_no_broker_gives(tmp_path: Path, name: str, reason: str) -> None:
-    """Skipping segments with such names would lose their records."""
+    """Such segments must not be skipped, because their records would be lost."""
     path = tmp_path / name
     path.parent.mkdir()
     path.write_bytes(b"")
@@ -182,7 +182,7 @@ def test_other_file_systems(uri: str, inside: str) -> None:
 
 @pytest.mark.parametrize("name", [f"orders-0/{90:020}.log", "my.topic-1", "disk2"])
 def test_links_to_what_is_gone(root: Path, name: str) -> None:
-    (root / "a" / "my.topic-1.txt").symlink_to("/nowhere")  # it would not be read
+    (root / "a" / "my.topic-1.txt").symlink_to("/nowhere")  # this file would not be read
     assert found(root / "a")
     link = root / "a" / name
     link.symlink_to("/nowhere/x")
@@ -219,7 +219,7 @@ def log(offset: int, suffix: str = "") -> str:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        # A segment is cleaned; then the old one disappears; then the new one takes its place.
+        # A segment is cleaned, the old one disappears, and the new one takes its place.
         ([log(0), log(10), log(10, ".swap"), log(30)], [log(0), log(10), log(30)]),
         ([log(0), log(10, ".deleted"), log(10, ".swap"), log(30)], [log(0), log(10, ".swap"), log(30)]),
         ([log(0), log(10, ".deleted"), log(10), log(30)], [log(0), log(10), log(30)]),
@@ -245,7 +245,7 @@ def test_index_of_a_segment_that_is_replaced() -> None:
 
 @pytest.mark.parametrize("before", [[log(10, ".swap")], []])
 def test_listing_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: list[str]) -> None:
-    """A listing may find a segment under neither of its names; the next listing finds it."""
+    """A listing may find a segment under neither of its names, but the next listing finds it."""
     folder = tmp_path / "orders-0"
     write(folder, log(0), log(10))
     listed = listing.list_files
@@ -273,6 +273,6 @@ def test_the_next_partition_is_no_end(tmp_path: Path) -> None:
 
 
 def test_a_path_is_that_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers have other working directories."""
+    """Workers have different working directories."""
     monkeypatch.chdir(tmp_path)
     assert open_file_system("data")[1] == str(tmp_path / "data")

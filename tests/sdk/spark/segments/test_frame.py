@@ -1,7 +1,8 @@
-"""Spark reads segments: batch queries and streams, through the data source and `read_segments`.
+"""Spark reads segments in batch queries and streams, through the data source and `read_segments`.
 
-Method: a small local Spark reads segments written by hand and by the reference broker. A stream is stopped between its
-micro-batches while the log grows, and at the end each record has been read once. Skipped if Spark or Java is missing.
+Method: let a small local Spark read segments written by hand and by the reference broker. Stop a stream between its
+micro-batches while the log grows; in the end, each record must have been read once. The tests are skipped if Spark or
+Java is missing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ OFFSETS = range(100)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a broker's folder: two partitions of two segments, and an internal topic."""
+    """Return a broker's folder that has two partitions with two segments each, and an internal topic."""
     for number, compression in enumerate([Compression.NONE, Compression.ZSTD]):
         for base in (0, 50):
             batches = [batch(base + each * 10, compression=compression) for each in range(5)]
@@ -102,7 +103,7 @@ def test_pushdown(source: Any, folder: Path) -> None:
         plan = later._jdf.queryExecution().executedPlan().toString()
         assert "partition" not in plan.partition("Filter")[2].partition("\n")[0], plan  # Spark need not filter again
         assert sorted(row.offset for row in later.select("offset").collect()) == list(range(45, 60))
-        # In Spark 4.3, a DataFrame that was loaded once keeps its filters for later queries that have none.
+        # In Spark 4.3, a DataFrame that has been loaded keeps its filters, even for later queries without filters.
         assert reader.load(str(folder)).count() == 210
     finally:
         source.conf.unset("spark.sql.python.filterPushdown.enabled")
@@ -176,7 +177,7 @@ def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.Monk
     assert sum(row[0] for row in counted.collect()) == 7
     for refused in ({"isolationLevel": "read_committed"}, {"is_stream": True}):
         with pytest.raises(ConfigurationError, match="Spark reads the files of"):
-            read_segments(spark, folder, **refused)  # type: ignore[arg-type]  # each is an argument of that name
+            read_segments(spark, folder, **refused)  # type: ignore[arg-type]  # each is a keyword argument
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,7 @@ def test_options_with_the_file_system_of_spark(
 
 
 def test_patterns_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both halves of the alternative match whole paths, whatever the names of segments end with."""
+    """Both halves of the alternation match whole paths, whatever segment names end with."""
     for number in (0, 1):
         for path in (folder / f"orders-{number}").glob("*.log"):
             path.rename(path.with_suffix(".segment"))
@@ -233,7 +234,7 @@ def test_what_is_not_there_with_the_file_system_of_spark(
 
 
 def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damage has no offset, so it is reported for any start; a mode without a row for it drops it."""
+    """Damage has no offset, so it is reported for any start; a mode that has no row for damage drops it."""
     path = folder / "orders-0" / f"{50:020}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
     monkeypatch.setattr(frame, "_opens", lambda paths: False)
@@ -256,7 +257,7 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
 
 
 def test_times_that_spark_cannot_hold(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such times count as later than any time that Spark can hold, whichever way the files are read."""
+    """Such times count as later than any time that Spark can hold, however the files are read."""
     builder = BatchBuilder()
     for time_ms in (1000, 2**62, 2000):
         builder.append(time_ms, None, b"v")
@@ -306,7 +307,7 @@ def test_real_broker(spark: Any, tmp_path: Path) -> None:
 
 
 def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
-    """Return a writer that copies the new records of a folder to Parquet, from where an earlier copy stopped."""
+    """Return a writer that copies a folder's new records to Parquet, starting where an earlier copy stopped."""
     stream = read_segments(
         spark, folder, is_stream=True, schema="topic string, partition int, offset bigint", **options
     )
@@ -315,7 +316,7 @@ def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
 
 
 def finish(writer: Any) -> Any:
-    """Run a query over what is now available.
+    """Run a query over everything that is now available.
 
     Spark gives the worker that plans a stream ten seconds to start, which may not be enough on a busy machine. A
     restarted query continues from its checkpoint.
@@ -340,13 +341,13 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
     folder, out = tmp_path / "data", tmp_path / "out"
     write_segment(folder / "orders-0", [batch(number * 10) for number in range(10)])
     write_segment(folder / "orders-1", [batch(number * 10) for number in range(3)])
-    # Stopped after a micro-batch, at any point of the next one.
+    # The stream is stopped after a micro-batch, at any point in the next one.
     query = copied(spark, folder, out, maxOffsetsPerTrigger=17).start()
     with suppress(StreamingQueryException):  # see `finish`
         while not any(each.numInputRows for each in query.recentProgress):
             query.awaitTermination(0.1)
     query.stop()
-    # The log grows: a segment rolls, an index is rewritten, a partition appears.
+    # The log grows: a segment rolls, an index is rewritten, and a partition appears.
     write_segment(folder / "orders-0", [batch(number * 10) for number in range(10, 13)])
     write_segment(folder / "orders-1", [batch(number * 10) for number in range(7)])
     write_segment(folder / "orders-2", [batch(number * 10) for number in range(2)])
@@ -354,7 +355,7 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
     assert sum(bool(each.numInputRows) for each in query.recentProgress) > 2
     expected = [("orders", number, offset) for number, end in enumerate([130, 70, 20]) for offset in range(end)]
     assert rows_of(spark, out) == expected
-    # A run without new records, then one with new records.
+    # There is a run without new records, then one with new records.
     for end in (130, 140):
         if end == 140:
             write_segment(folder / "orders-0", [batch(number * 10) for number in range(10, 14)])
@@ -364,7 +365,7 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.smoke
 def test_stream_of_transactions(spark: Any, tmp_path: Path) -> None:
-    """The stream continues as long as all transactions have ended."""
+    """The stream advances as long as all transactions have ended."""
     folder, out = tmp_path / "data", tmp_path / "out"
     log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1)]
     seen = []

@@ -1,4 +1,4 @@
-"""Headers lead from batch to batch, past damaged content, up to the end of the complete batches."""
+"""Headers lead from batch to batch, past damaged content, to the end of the complete batches."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_end(tail: bytes) -> None:
 def test_broken_chain() -> None:
     assert starts(LOG[0] + b"x" * 50 + LOG[1]) == [0, len(LOG[0]) + 50]
     negative = bytearray(LOG[1])
-    negative[23] |= 128  # the count of offsets
+    negative[23] |= 128  # the number of offsets
     assert starts(LOG[0] + bytes(negative) + LOG[2]) == [0, len(LOG[0] + LOG[1])]
 
 
 def test_leaps() -> None:
-    """Only a part of the file is read."""
+    """Only part of the file is read."""
     content = batch(0, 5000) + batch(5000, 5000)
     sizes: list[int] = []
 

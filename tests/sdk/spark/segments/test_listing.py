@@ -1,4 +1,4 @@
-"""Paths refer to the files that they name, and match only by Hadoop's patterns; unrelated folders are not listed."""
+"""Paths refer to the files that they name, or match as Hadoop's patterns; unrelated folders are not listed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def found(root: Path, *paths: str) -> list[str]:
 )
 def test_paths(root: Path, path: str, expected: list[str]) -> None:
     assert sorted(found(root, path)) == sorted(expected)
-    assert sorted(found(root, path, path + "/")) == sorted(expected)  # each once
+    assert sorted(found(root, path, path + "/")) == sorted(expected)  # each is found once
 
 
 def test_what_is_said(root: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_is_said(root: Path) -> None:
     [(["a"], []), (["a/*"], []), (["a/*/0.log"], []), (["a/x/", "d*/e/2.log", "a"], ["a/x", "d*/e/2.log"])],
 )
 def test_files_that_are_named(root: Path, paths: list[str], named: list[str]) -> None:
-    """The named files are those that a path names without a pattern."""
+    """Named files are those that a path names without a pattern."""
     listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}" for path in paths])
     assert listed.named == [f"{root}/{name}" for name in named]
 
@@ -121,7 +121,7 @@ def test_refused(root: Path, path: str, reason: str) -> None:
     ],
 )
 def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
-    """The listings of `pyarrow` omit broken links."""
+    """`pyarrow`'s listings omit broken links."""
     (root / "a" / "link").symlink_to("nowhere")
     (root / "a" / "orders-2").symlink_to("nowhere")
     (root / "b1" / "orders-2").mkdir()
@@ -131,7 +131,7 @@ def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("path", ["", "a", "*", "a/*", "a/orders-0/0.log"])
 def test_names_that_are_not_text(root: Path, path: str) -> None:
-    """Names that are not UTF-8 are skipped, because no segment has one; all other files are found as usual."""
+    """Names that are not UTF-8 are skipped, because no segment has such a name; all other files are found as usual."""
     expected = sorted(found(root, path))
     for folder in (root, root / "a", root / "a" / "orders-0"):
         os.mkdir(os.fsencode(folder) + b"/caf\xe9-0")
@@ -146,7 +146,7 @@ def test_only_what_a_path_is_about(root: Path) -> None:
     listed: list[str] = []
 
     class Noted:
-        """A file system that records which folders are listed."""
+        """A file system that records the folders listed."""
 
         def get_file_info(self, what: Any) -> Any:
             if isinstance(what, pyarrow.fs.FileSelector):

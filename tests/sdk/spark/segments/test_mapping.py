@@ -1,4 +1,4 @@
-"""A user's function gets the Arrow batches of a task, and its results have the types that Spark expects."""
+"""A user's function receives a task's Arrow batches, and its results have the types that Spark expects."""
 
 from __future__ import annotations
 

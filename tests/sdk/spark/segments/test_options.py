@@ -257,7 +257,7 @@ def test_stream(given: dict[str, Any], reason: str) -> None:
     ],
 )
 def test_offsets_of_what_is_not_selected(given: dict[str, str], option: str) -> None:
-    """A stream may name partitions that are selected but do not exist yet; without a selection, any partition."""
+    """A stream may name selected partitions that do not exist yet; without a selection, it may name any partition."""
     selected = {**given, "startingOffsets": '{"b":{"1":5}}'}
     for allowed in (selected, {"startingOffsets": '{"c":{"0":5}}'}, given):
         options(**allowed).check_batch()
@@ -300,7 +300,7 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
     ],
 )
 def test_columns_where_none_are_read(given: dict[str, str], reason: str) -> None:
-    """Rows that describe batches, which the audit reads, have no record columns."""
+    """The audit reads rows that describe batches, and these have no record columns."""
     read_options(options(includeHeaders="false", mode="PERMISSIVE"), (), False)
     read_options(options(**given), ("offset",), False)
     with pytest.raises(ConfigurationError, match=reason):

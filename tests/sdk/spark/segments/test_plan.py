@@ -1,4 +1,4 @@
-"""Plans cut segments where batches begin, omit unwanted segments, and combine small parts."""
+"""Plans split segments where batches begin, omit unwanted segments, and combine small parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted, index_cu
 
 TIME_MS = 1_700_000_000_000
 
-#: Ten batches of 100 bytes and ten records each, with an entry for each but the first.
+#: An index for ten batches of 100 bytes and ten records each, with an entry for every batch but the first.
 INDEX = b"".join(struct.pack(">ii", number * 10 + 9, number * 100) for number in range(1, 10))
 TIMES = b"".join(struct.pack(">qi", TIME_MS + number * 10 + 9, number * 10 + 9) for number in range(1, 10))
 
@@ -28,7 +28,7 @@ def read(path: str) -> bytes:
 
 
 def spans(wanted: Wanted | None, split_bytes: int = 1 << 20, *segments: FoundSegment) -> list[tuple[int, int]]:
-    """Return where parts begin and end."""
+    """Return the positions where parts begin and end."""
     parts = plan(segments or [segment()], lambda _: wanted, read, split_bytes)
     return [(part.cuts[part.number].position, part.cuts[part.number + 1].position) for part in parts]
 
@@ -92,10 +92,10 @@ def test_cuts() -> None:
     assert cuts[:2] == [Cut(100, 999, 1019), Cut(200, 1019, 1029)]
     assert len(cuts) == 9
     assert len(index_cuts(segment(size_bytes=250), INDEX)) == 2  # the file was cut
-    assert index_cuts(segment(), INDEX[:16] + bytes(84)) == cuts[:2]  # preallocated space of an active segment
+    assert index_cuts(segment(), INDEX[:16] + bytes(84)) == cuts[:2]  # preallocated space in an active segment's index
     assert index_cuts(segment(), INDEX[8:16] + INDEX[:8]) == []  # its entries go backwards
     assert index_cuts(segment(), struct.pack(">iiii", 5, -7, 6, 100)) == []
-    # Several entries with the same position are one cut.
+    # Several entries with the same position make one cut.
     assert index_cuts(segment(), struct.pack(">iiii", 5, 100, 6, 100)) == [Cut(100, 999, 1005)]
 
 

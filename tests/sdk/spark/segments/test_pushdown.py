@@ -1,4 +1,4 @@
-"""Filters exclude the rows that they can, and Spark gets back the filters that it has to apply again."""
+"""Filters exclude the rows that they can, and those that Spark has to apply again are returned to Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random partitions of every kind yield each record once, whatever the parts, ranges and times.
+"""Random partitions of every kind yield each record once, whatever the parts, ranges and times are.
 
-Method: segments of all formats and compression types, with gaps between batches, and indexes as brokers of several
-releases write them, or wrong ones; the rows are compared with the records written.
+Method: write segments of all formats and compression types, with gaps between batches, and with wrong indexes or
+indexes as brokers of several releases write them; compare the rows with the records written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import TIME_MS, offsets_of, planned
 
-#: Offset and timestamp.
+#: The offset and timestamp of each record.
 Records = list[tuple[int, int]]
 
 SPLITS = (1, 100, 400, 1 << 30)
@@ -44,7 +44,7 @@ def built(draw: Random, magic: int, base_offset: int) -> tuple[bytes, Records]:
 
 
 def index_of(draw: Random, base_offset: int, batches: list[tuple[bytes, Records]]) -> bytes:
-    """Return an index of last offsets, of those of several batches, or of first offsets; or a wrong or empty one."""
+    """Return an index of last offsets (per batch or per several batches) or first offsets, or a wrong or empty one."""
     style, every = draw.choice(["last", "together", "first", "shifted", "none"]), draw.randint(1, 4)
     position, entries = 0, [(-1, 0)]
     for number, (data, records) in enumerate(batches):
@@ -59,7 +59,7 @@ def index_of(draw: Random, base_offset: int, batches: list[tuple[bytes, Records]
 
 
 def write_partition(draw: Random, folder: Path) -> Records:
-    """Write the segments of a partition, and return its records."""
+    """Write a partition's segments, and return its records."""
     folder.mkdir()
     offset, found = draw.choice([0, 37]), []
     magics = draw.choice([[2], [2], [0, 1, 2], [1, 2]])

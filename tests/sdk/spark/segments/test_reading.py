@@ -1,7 +1,7 @@
-"""Parts of segments yield each record once, whatever was cut, damaged, moved or removed.
+"""The parts of segments yield each record once, whatever was cut, damaged, moved or removed.
 
-Method: segments are written by hand, cut at every place that an index may name, and changed one thing at a time; the
-union of the parts is compared with a walk over the whole file.
+Method: write segments by hand, cut them at every place that an index may name, and change one thing at a time; compare
+the union of the parts with a walk over the whole file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.sdk.spark.segments.logs import (
     write_two_segments,
 )
 
-#: Sizes of parts: one batch, a few, several, and the whole segment.
+#: Sizes of parts: one batch, a few batches, more of them, and the whole segment.
 SPLITS = [1, 1000, 3000, 1 << 30]
 
 DROP = ReadOptions(("offset",), Mode.DROPMALFORMED, fails_on_loss=False)
@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> SegmentFiles:
 
 
 def position_of(number: int) -> int:
-    """Return where a batch of the first segment begins."""
+    """Return the position where a batch in the first segment begins."""
     return sum(len(batch(each * 10)) for each in range(number))
 
 
@@ -106,7 +106,7 @@ def test_offsets_and_times(files: SegmentFiles, split_bytes: int) -> None:
 
 
 def test_times_of_several_parts(files: SegmentFiles) -> None:
-    """Parts with and without a time range may be in one task."""
+    """One task may have parts with and without a time range."""
     first, second = planned(files)
     timed = [first._replace(wanted=Wanted(0, None, TIME_MS + 98)), second, first._replace(wanted=Wanted(0, 2))]
     later = second._replace(wanted=Wanted(0, None, None, TIME_MS + 101))
@@ -203,7 +203,7 @@ def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
 
 @pytest.mark.thorough
 def test_every_bit_of_an_index(files: SegmentFiles) -> None:
-    """An index position at which no batch begins, or the wrong one, neither loses nor repeats a record."""
+    """If no batch or the wrong batch begins at an index position, no record is lost or repeated."""
     index = log_of(files).with_suffix(".index")
     whole = index.read_bytes()
     for bit in range(len(whole) * 8):
@@ -246,7 +246,7 @@ def test_damage_that_is_not_asked_for(files: SegmentFiles) -> None:
 
 
 def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
-    """No checksum covers it: no record may be lost silently, and none may have another record's offset."""
+    """No checksum covers the base offset; no record may be lost silently or have another record's offset."""
     whole = log_of(files).read_bytes()
     for number in (1, 2, 9):
         for bit in range(64):
@@ -261,7 +261,7 @@ def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
 
 @pytest.mark.thorough
 def test_random_damage(files: SegmentFiles) -> None:
-    """Parts yield the same as the whole file: every undamaged record, and nothing that was not written."""
+    """Parts yield the same records as the whole file: every undamaged record, and nothing that was not written."""
     chance = random.Random(20)
     whole = log_of(files).read_bytes()
     starts = [position_of(number) for number in range(10)]
@@ -294,7 +294,7 @@ def test_end_of_a_growing_file(files: SegmentFiles) -> None:
 
 
 def test_batch_that_was_finished_meanwhile(files: SegmentFiles) -> None:
-    """A batch that begins before the planned end is read; batches appended later are not."""
+    """A batch that begins before the planned end is read; batches appended after that are not."""
     path = log_of(files, 1)
     whole = path.read_bytes()
     path.write_bytes(whole + batch(200)[:30])
@@ -320,7 +320,7 @@ def test_segment_that_is_gone(files: SegmentFiles, split_bytes: int) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: int) -> None:
-    """Each part finds the rest of its own offsets, wherever they are now."""
+    """Each part finds its own remaining offsets, wherever they are now."""
     parts = planned(files, None, split_bytes)
     kept = [0, 30, 50, 90]
     write_segment(log_of(files).parent, [batch(base, 5) for base in kept])
@@ -331,7 +331,7 @@ def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: in
 
 
 def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
-    """Where a merged segment overlaps the ones it replaces, the later one counts, as for a broker, without damage."""
+    """If a merged segment overlaps those that it replaces, the later one is used, as a broker does, without damage."""
     write_segment(log_of(files).parent, [batch(number * 10) for number in range(20)])
     for split_bytes in SPLITS:
         assert offsets_of(planned(files, None, split_bytes), files) == list(range(200))
@@ -349,7 +349,7 @@ def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
 
 @pytest.fixture
 def transactions(tmp_path: Path) -> SegmentFiles:
-    """Return three segments: one transaction within the first, others across two or all three, and an open one."""
+    """Return three segments; one transaction is in the first, others span two or all three, and one is open."""
     folder = tmp_path / "orders-0"
     batches = [
         [batch(0, 1), records_of(1, 7), records_of(2, 8), marker(3, 7, False), records_of(4, 9), records_of(5, 7)],
@@ -387,7 +387,7 @@ def test_a_time_that_an_index_names(tmp_path: Path) -> None:
 
 
 def test_damage_has_no_time(files: SegmentFiles) -> None:
-    """Damage is reported for any time range, because it may have held a wanted record."""
+    """Damage is reported for any time range, because it may have contained a wanted record."""
     content = bytearray(log_of(files).read_bytes())
     content[-1] ^= 1
     log_of(files).write_bytes(content)
@@ -398,7 +398,7 @@ def test_damage_has_no_time(files: SegmentFiles) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_times_that_spark_cannot_hold(tmp_path: Path, split_bytes: int) -> None:
-    """Such times count as later than any time that Spark can hold, and are damage only if the column is requested."""
+    """Such times count as later than any time that Spark can hold; they are damage only if the column is requested."""
     builder = BatchBuilder()
     for time_ms in (1000, INT64_MAX // 1000 + 1, 2000, INT64_MAX):
         builder.append(time_ms, None, b"v")

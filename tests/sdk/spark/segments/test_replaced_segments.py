@@ -1,7 +1,7 @@
-"""Segments that change while they are being read: some tasks see the old file, others the new one.
+"""Segments may change while they are being read, so that some tasks see the old file and others the new one.
 
-Method: the test makes a broker's changes between the tasks of one plan; whichever tasks see which file, records that
-are in both are read once.
+Method: make a broker's changes between the tasks of one plan; whichever tasks see which file, records that are in both
+must be read once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CLEANED = {
     "shorter batches": [cleaned_batch(number * 10) for number in range(10)],
     "fewer batches": [batch(number * 10) for number in (0, 3, 4, 8)],
     "nothing but the last": [batch(90)],
-    # The following segment is included: the file is larger than before.
+    # The following segment is included, so the file is larger than before.
     "merged": [batch(number * 10) for number in range(20)],
     "merged and cleaned": [cleaned_batch(number * 10) for number in range(20)],
     "compressed": [batch(number * 10, compression=Compression.GZIP) for number in range(10)],
@@ -100,7 +100,7 @@ def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: st
 def test_segment_that_is_put_into_the_one_before(
     files: SegmentFiles, cleaned: str, split_bytes: int, fails_on_loss: bool
 ) -> None:
-    """The tasks of the merged segment read the remaining batches from the other file, and nothing else."""
+    """The merged segment's tasks read the remaining batches from the other file, and nothing else."""
     write_segment(log_of(files).parent, [batch(200)], 200)
     parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset < 200]
     for met_new in (len(parts), 0, len(parts) // 2):  # the first part that sees the new file
@@ -119,7 +119,7 @@ def test_segment_that_is_put_into_the_one_before(
 
 
 def test_segment_that_was_cut_off(files: SegmentFiles) -> None:
-    """A removed segment is a loss even if the one before it still exists or has grown; later records are not damage."""
+    """A removed segment is a loss, even if the one before it still exists or has grown; later records are sound."""
     first, second = planned(files)
     log_of(files, 1).unlink()
     with pytest.raises(DecodeError, match="is gone: a broker removes old segments"):

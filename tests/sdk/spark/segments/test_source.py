@@ -1,4 +1,4 @@
-"""The data source plans and reads as Spark calls it; objects sent to workers can be pickled. Spark does not run."""
+"""Called as Spark calls it, but without Spark, the data source plans and reads; readers and tasks can be pickled."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def source(folder: Path, **options: str) -> KafkaSegments:
 
 
 def batches(reader: Any, task: Any) -> list[Any]:
-    """Read a task, and return its Arrow batches."""
+    """Read a task's part, and return the Arrow batches."""
     return list(reader.read(task))
 
 
 def read(reader: Any) -> list[Any]:
-    """Do Spark's work: plan, pickle, read each task."""
+    """Do Spark's work: plan, pickle, and read each task."""
     worker = pickle.loads(pickle.dumps(reader))
     tasks = pickle.loads(pickle.dumps(reader.partitions()))
     return [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
@@ -80,7 +80,7 @@ def _nothing() -> Any:
 
 
 def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Zero rows would suggest that there are no records, although they may be compressed, or in a different folder."""
+    """Zero rows would suggest that there are no records, but they may be compressed, or in a different folder."""
     (tmp_path / "other" / "orders-0").mkdir(parents=True)
     (tmp_path / "other" / "orders-0" / f"{0:020}.log.xz").touch()
     reader = source(tmp_path / "other").reader(schema("offset bigint"))
@@ -114,7 +114,7 @@ def test_column_that_must_not_be_null(folder: Path) -> None:
 
 
 def test_filters(folder: Path) -> None:
-    """Only a reader with the option accepts filters: Spark refuses any other unless it is configured for filters."""
+    """Only a reader with the option accepts filters; Spark refuses others unless it is configured for filters."""
     from pyspark.sql.datasource import DataSourceReader
 
     PUSHDOWN.require()
@@ -131,7 +131,7 @@ def test_filters(folder: Path) -> None:
 
 
 def test_loss(folder: Path) -> None:
-    """Loss is an error in the modes in which damage is an error, unless an option says otherwise."""
+    """Loss is an error in the same modes as damage, unless an option says otherwise."""
     cases = [({}, True), ({"mode": "DROPMALFORMED"}, False), ({"failOnDataLoss": "false"}, False)]
     cases.append(({"mode": "PERMISSIVE", "failOnDataLoss": "true"}, True))
     for options, fails in cases:
@@ -179,7 +179,7 @@ def test_offsets_that_are_gone(
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_what_is_not_selected(folder: Path, option: str) -> None:
-    """Offsets of unselected topics are refused, or a topic with a mistyped name would be read from its beginning."""
+    """Offsets for unselected topics are refused: a topic with a mistyped name would be read from its beginning."""
     options = {option: '{"orders":{"0":5},"ordres":{"1":5}}', "topics": "orders", "failOnDataLoss": "false"}
     with pytest.raises(ConfigurationError, match=f"^{option}='ordres-1': expected only partitions that topics selects"):
         source(folder, **options).reader(schema("offset bigint"))

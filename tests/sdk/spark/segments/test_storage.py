@@ -1,4 +1,4 @@
-"""Files are opened where the paths say, in the workers, too; a missing file raises a distinct error."""
+"""Files are opened where the paths say, even in the workers; a missing file raises a separate error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_files(root: Path) -> None:
 
 
 def test_where_a_log_begins(root: Path) -> None:
-    """Segments before the start are omitted, but the last one is kept; a damaged checkpoint is ignored."""
+    """Segments before the start are omitted, except that the last one is kept; a damaged checkpoint is ignored."""
     checkpoint = root / "log-start-offset-checkpoint"
     files = SegmentFiles([str(root)])
     whole = files.find()
@@ -71,7 +71,7 @@ def test_partition_in_several_folders(tmp_path: Path) -> None:
 
 
 def test_what_has_another_name_by_now(tmp_path: Path) -> None:
-    """A broker renames a new segment to its final name after it was found."""
+    """A broker gives a new segment its final name after the segment was found."""
     path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
     names = [path, path.with_suffix(".index")]
     swaps = [name.rename(f"{name}.swap") for name in names]

@@ -1,7 +1,7 @@
-"""A stream returns each record once, through limits, restarts, rolled segments and new partitions.
+"""A stream returns each record once, despite limits, restarts, rolled segments and new partitions.
 
-Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; Spark does
-not run.
+Method: call the reader in the order in which Spark calls it, with a new reader for a restarted query; Spark does not
+run.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def test_all(folder: Path) -> None:
     ],
 )
 def test_limits(folder: Path, limit: dict[str, str]) -> None:
-    """Each micro-batch stays near its limit, and reads from every partition; a new reader may plan any micro-batch."""
+    """Each micro-batch stays near its limit and reads from every partition; a new reader may plan any micro-batch."""
     query = Query(folder, **limit)
     sizes = []
     while query.plan():
         rows = query.run()
         query.start()
-        assert query.run() == rows  # a query repeats it after a crash
+        assert query.run() == rows  # a query repeats this after a crash
         query.rows += rows
         sizes.append(len(rows))
     assert sorted(query.rows) == rows_of(100, 20)
@@ -87,7 +87,7 @@ def test_limits(folder: Path, limit: dict[str, str]) -> None:
 
 
 def test_offsets_of_what_is_not_selected(folder: Path) -> None:
-    """A new query is refused; one that continues from its checkpoint ignores them. Selected topics may come later."""
+    """A new query is refused; one that continues from a checkpoint ignores them. Selected topics may come later."""
     query = Query(folder, topics="orders", startingOffsets='{"orders":{"0":95,"7":5}}')
     query.options["startingOffsets"] = '{"orders":{"0":95},"ordres":{"1":15}}'
     with pytest.raises(ConfigurationError, match="startingOffsets='ordres-1': expected only"):
@@ -97,7 +97,7 @@ def test_offsets_of_what_is_not_selected(folder: Path) -> None:
 
 
 def test_what_is_reported(folder: Path) -> None:
-    """The end of each partition as of when the last micro-batch was planned, however much that micro-batch takes."""
+    """The reported ends are those at the time when the last micro-batch was planned, whatever it takes."""
     query = Query(folder, maxOffsetsPerTrigger="5")
     assert query.reader.reportLatestOffset() is None
     query.plan()
@@ -114,7 +114,7 @@ def test_default_limits(folder: Path) -> None:
 
 
 def test_growing(folder: Path) -> None:
-    """Batches and half a batch are added, segments are rolled, compacted and removed, and partitions appear."""
+    """Batches and half a batch are added; segments are rolled, compacted and removed; and partitions appear."""
     query = Query(folder, maxOffsetsPerTrigger="30")
     query.plan()
     query.rows += query.run()
@@ -180,7 +180,7 @@ def test_starting_offsets(folder: Path, offsets: str, expected: Rows) -> None:
 
 
 def test_preallocated(folder: Path) -> None:
-    """Space after the last batch is not part of a micro-batch, and may be cut off before the micro-batch runs."""
+    """The space after the last batch is not part of a micro-batch, and may be cut off before the micro-batch runs."""
     path = folder / "orders-1" / f"{0:020}.log"
     content = path.read_bytes()
     path.write_bytes(content + bytes(10_000))
@@ -214,7 +214,7 @@ def test_damage_is_met_once(folder: Path) -> None:
 def test_damage_that_several_micro_batches_end_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str, offsets: str
 ) -> None:
-    """The first micro-batch reports it, once; damage before the start of the query is not reported."""
+    """The first micro-batch reports the damage, once; damage before the start of the query is not reported."""
     damaged = bytearray(batch(10))
     damaged[-1] ^= 1
     write_segment(tmp_path / "orders-0", [batch(0), bytes(damaged), batch(20)])
@@ -226,7 +226,7 @@ def test_damage_that_several_micro_batches_end_in(
 
 
 def test_log_that_begins_later(tmp_path: Path) -> None:
-    """Like a consumer, a query does not read deleted records; their absence is a loss."""
+    """Like a consumer, a query does not read deleted records, and their absence is a loss."""
     for first in (0, 20, 40):
         write_segment(tmp_path / "orders-0", [batch(first), batch(first + 10)])
     query = Query(tmp_path, startingOffsets='{"orders":{"0":5}}')
@@ -319,7 +319,7 @@ def test_segment_that_goes_before_it_is_read(folder: Path) -> None:
 
 
 def test_committed(tmp_path: Path) -> None:
-    """The stream stops before the first open transaction, and then returns committed records, whatever the limits."""
+    """The stream stops before the first open transaction, and later returns committed records, whatever the limits."""
     log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1), marker(5, 7, False), records_of(6, 7)]
     log += [marker(7, 8, True), batch(8, 1), marker(9, 7, True)]
     for limit in (1, 3, 100):
@@ -394,7 +394,7 @@ def test_tasks_of_a_size(folder: Path) -> None:
 
 
 def test_partitions_that_come_later(folder: Path) -> None:
-    """New partitions begin at the configured offset or their start; one that disappears before being read is a loss."""
+    """New partitions begin at the configured offset or their start; a partition that disappears unread is a loss."""
     query = Query(folder, startingOffsets='{"orders":{"0":95,"2":15,"3":-1}}')
     for partition in (2, 3):
         write_segment(folder / f"orders-{partition}", [batch(number * 10) for number in range(2)])
@@ -413,7 +413,7 @@ def test_partitions_that_come_later(folder: Path) -> None:
 
 
 def test_latest_is_before_an_open_transaction(folder: Path) -> None:
-    """The stream ends before an open transaction, wherever that began."""
+    """The stream ends before an open transaction, wherever the transaction began."""
     write_segment(folder / "orders-2", [batch(0), records_of(10, 7), batch(11, 5)])
     write_segment(folder / "orders-2", [batch(16, 6)])
     query = Query(folder, startingOffsets="latest", isolationLevel="read_committed", topics="orders")

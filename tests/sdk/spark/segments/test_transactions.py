@@ -1,4 +1,4 @@
-"""Later markers or indexes decide transactions; the records of an undecided one are not shown."""
+"""Transactions are decided by later markers or indexes; the records of an undecided transaction are not shown."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
 def test_segments_that_are_put_together_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_indexes: bool
 ) -> None:
-    """The new file has the markers of the following segment, and an earlier marker ends no later transaction."""
+    """The new file has the following segment's markers, and an earlier marker ends no later transaction."""
     first = [records_of(0, 7), marker(1, 7, False), records_of(2, 7), records_of(3, 8)]
     second = [marker(4, 8, False), records_of(5, 8), marker(6, 7, True), records_of(7, 9)]
     paths = [write_segment(tmp_path / "orders-0", each) for each in (first, second)]
@@ -139,7 +139,7 @@ def test_segments_that_are_put_together_before_markers_were_looked_for(
 def test_segments_that_are_gone_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
 ) -> None:
-    """Markers in the open file are found although the file no longer has a name; markers in later files are missed."""
+    """Markers in the open file are found although the file has no name any more; markers in later files are missed."""
     write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
     write_segment(tmp_path / "orders-0", [marker(3, 8, True)])
     write_segment(tmp_path / "orders-0", [batch(4, 1)])
@@ -166,7 +166,7 @@ def test_segments_that_are_gone_before_markers_were_looked_for(
 
 
 def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
-    """Such a marker has a valid checksum and may end a transaction, so it counts as damage, not as an end."""
+    """Such a marker has a valid checksum and may end a transaction, so it is damage rather than an end."""
     builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
     builder.append(TIME_MS, b"\0", b"")
     write_segment(tmp_path / "orders-0", [records_of(0, 7), builder.build(), batch(2, 1)])
@@ -177,7 +177,7 @@ def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
 
 
 def test_record_with_the_key_of_a_marker(tmp_path: Path) -> None:
-    """A record written by an application ends no transaction."""
+    """A record written by an application does not end a transaction."""
     builder = BatchBuilder(base_offset=0, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     for key in (b"k", b"\0\0\0\1", b"k"):
         builder.append(TIME_MS, key, b"\0\0\0\0\0\0")

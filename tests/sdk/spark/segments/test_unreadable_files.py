@@ -1,7 +1,7 @@
-"""A file that cannot be read is always an error, even where a missing file is not.
+"""A file that cannot be read is always an error, even if a missing file is not.
 
-Method: each place that opens or reads a file, and no other, gets an error from a faulty disk or a missing permission;
-then the same file is missing, which is loss, retention or a cleaner's work, and is reported or skipped.
+Method: let each place that opens or reads a file, and no other place, get an error from a faulty disk or a missing
+permission. Then remove the same file, which means loss, retention or a cleaner's work, and is reported or skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
 from tests.sdk.spark.segments.logs import batch, marker, offsets_of, planned, records_of, write_segment
 
-#: A faulty disk, a missing permission, a stale NFS handle, too many open files.
+#: A faulty disk, a missing permission, a stale NFS handle, and too many open files.
 FAULTS: Final = (errno.EIO, errno.EACCES, errno.ESTALE, errno.EMFILE)
 
 LOSSY: Final = ReadOptions(("offset",), Mode.DROPMALFORMED, fails_on_loss=False, logs_loss=True)
@@ -130,7 +130,7 @@ def test_who_opens_it_is_told(
 
 @pytest.mark.parametrize("act", [read, read_committed, end, stable, continued])
 def test_who_reads_it_is_told(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
-    """A bad block on the disk may be read long after the file was opened."""
+    """A bad disk block may be read long after the file was opened."""
 
     def failing(self: OpenFile, position: int, size: int) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -143,7 +143,7 @@ def test_who_reads_it_is_told(files: SegmentFiles, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("fault", [*FAULTS, errno.ENOENT, errno.ENOTDIR])
 def test_a_folder_that_cannot_be_listed(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch, fault: int) -> None:
-    """Names are listed again because files come and go; this must not hide a failed listing."""
+    """Names are listed again because files come and go, but this must not hide a failed listing."""
     listed = os.listdir
 
     def failing(path: Any = ".") -> list[str]:
@@ -171,7 +171,7 @@ def test_a_link_that_cannot_be_read(files: SegmentFiles, monkeypatch: pytest.Mon
 
 
 def test_a_partition_that_cannot_be_listed_is_not_gone(files: SegmentFiles, tmp_path: Path) -> None:
-    """Following segments are listed while a segment is being read; a copy placed next to them is an error."""
+    """The following segments are listed while a segment is being read; a copy placed next to them is an error."""
     first = files.find()[0]
     assert len(files.after(first)) == 2
     (tmp_path / "orders-0" / "orders-0").mkdir()
@@ -185,7 +185,7 @@ def test_a_partition_that_cannot_be_listed_is_not_gone(files: SegmentFiles, tmp_
 
 
 def test_a_lock_that_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A file system without locks does not mean that another audit is running."""
+    """If a file system has no locks, this does not mean that another audit is running."""
     import fcntl
 
     def failing(file: Any, operation: int) -> None:

@@ -1,8 +1,8 @@
-"""A driver that gets killed: it writes the partition and offset of each row of a stream to a topic.
+"""A driver that is killed while it writes the partition and offset of each row in a stream to a topic.
 
     python killed_program.py SERVERS TOPIC CHECKPOINT SOURCE OPTIONS
 
-SOURCE is a JSON object with the fields of `killing.Source`, and OPTIONS is one with the sink's options.
+SOURCE is a JSON object with the fields of `killing.Source`, and OPTIONS is a JSON object with the sink's options.
 """
 
 from __future__ import annotations

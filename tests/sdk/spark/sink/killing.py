@@ -1,7 +1,7 @@
-"""Kill the driver of a stream repeatedly, at moments chosen by what can be observed from outside.
+"""Kill a stream's driver repeatedly, at moments chosen from what can be observed from outside.
 
-The driver is `killed_program.py`, in a process of its own; SIGKILL also kills its JVM. Its Python workers are in a
-process group of their own and notice later: they are the earlier tasks that transactions have to keep out.
+The driver is `killed_program.py`, in a separate process; SIGKILL kills its JVM too. Its Python workers are in a
+separate process group and notice later; they are the earlier tasks that transactions have to keep out.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from tests.sdk.spark.sink.topics import row_id, written
 __all__ = ["PREFIX", "KilledStream", "Source", "check_once", "check_row_ids", "source_of_files", "source_of_topic"]
 
 PREFIX = "writers"
-#: The partitions of the source; a task reads each of them.
+#: The source's partitions, each of which is read by one task.
 _PARTITIONS = 3
-#: The number of rows of a partition in a micro-batch.
+#: The number of rows per partition in a micro-batch.
 _ROWS_IN_BATCH = 40
-#: How often the driver is checked before it is considered stuck, and the pause between two checks.
+#: The number of checks before the driver is considered stuck, and the pause between two checks.
 _LOOKS_MAX = 40_000
 _PAUSE_SECONDS = 0.005
 
 
 class Source(NamedTuple):
-    """The source of a stream: rows with a partition and an offset.
+    """A stream's source: rows with a partition and an offset.
 
     Attributes:
         expected: `partition-offset` of each row.
         format: the format name for Spark.
-        options: its options, with a limit of `_ROWS_IN_BATCH` rows per partition in a micro-batch.
+        options: the source's options, with a limit of `_ROWS_IN_BATCH` rows per partition in a micro-batch.
         path: the path; None if the format has none.
     """
 
@@ -65,13 +65,13 @@ def source_of_files(folder: Path, kills: int) -> Source:
 
 
 def source_of_topic(servers: str, topic: str, kills: int, folder: Path | None = None) -> Source:
-    """Fill a new topic with enough rows for this many kills: a part of each micro-batch is aborted, the rest committed.
+    """Fill a new topic with enough rows for this many kills; part of each micro-batch is aborted, the rest committed.
 
     Args:
         servers: the broker's address.
         topic: the topic to create.
         kills: the number of kills.
-        folder: the folder of the broker's logs, to read them instead of the topic.
+        folder: the folder with the broker's logs, if these are to be read instead of the topic.
     """
     with Admin(servers) as admin:
         admin.create_topics(NewTopic(topic, _PARTITIONS))
@@ -112,17 +112,17 @@ def _batches(kills: int) -> int:
 
 
 class KilledStream:
-    """A stream to a topic.
+    """A stream that writes to a topic.
 
     Args:
         source: the rows to write.
         servers: the broker's address.
-        topic: the topic to write to.
-        folder: the folder for the checkpoint and the logs of the drivers.
-        options: the options of the sink.
+        topic: the topic to which it writes.
+        folder: the folder for the checkpoint and the drivers' logs.
+        options: the sink's options.
 
     Attributes:
-        repeated: how many rows, at least, were stored in micro-batches that Spark has to repeat.
+        repeated: the minimum number of rows stored in micro-batches that Spark has to repeat.
     """
 
     def __init__(self, source: Source, servers: str, topic: str, folder: Path, **options: str) -> None:
@@ -139,7 +139,7 @@ class KilledStream:
         self._runs = 0
 
     def run_and_kill(self, number: int) -> str:
-        """Start the driver, and kill it at one of several moments of its second micro-batch.
+        """Start the driver, and kill it at one of several moments during its second micro-batch.
 
         Args:
             number: the number of the kill, which determines the moment.
@@ -210,7 +210,7 @@ class KilledStream:
         return self._folder / f"{self.topic}.{self._runs}.log"
 
     def _last(self, what: str) -> int:
-        """Return the last micro-batch in a part of the checkpoint; -1 if there is none."""
+        """Return the last micro-batch in part of the checkpoint, or -1 if there is none."""
         folder = self._checkpoint / what
         names = os.listdir(folder) if folder.is_dir() else []
         return max((int(name) for name in names if name.isdigit()), default=-1)
@@ -238,7 +238,7 @@ def check_once(stream: KilledStream) -> None:
 
 
 def check_row_ids(stream: KilledStream) -> int:
-    """Check that each record exists once after records with a known id are dropped; return how many were dropped."""
+    """Check that each record exists once after records with a known id are dropped, and return the number dropped."""
     records = written(stream.servers, stream.topic)
     values: dict[str, str] = {}
     for record in records:
@@ -250,13 +250,13 @@ def check_row_ids(stream: KilledStream) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # it may have ended on its own
+    with suppress(ProcessLookupError):  # it may have ended by itself
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which Spark finds its Java and this Python."""
+    """Return environment variables with which Spark finds its Java and this Python."""
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": java_home()}
 
 

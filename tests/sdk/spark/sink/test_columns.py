@@ -1,4 +1,4 @@
-"""Columns are those of Spark's connector, checked when a query is planned; rows keep their order within a topic."""
+"""Columns are those of Spark's connector, checked when a query is planned, and rows keep their order within a topic."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_taken() -> None:
 
 @pytest.mark.parametrize("kind", ["void", "binary"])
 def test_a_column_topic_that_the_option_overrides(kind: str) -> None:
-    """The topic column may have any type, as in the connector; without the topic option, it has to be text."""
+    """As in the connector, the topic column may have any type; without the topic option, it has to be text."""
     assert checked("value string", f"topic {kind}") == WrittenColumns(None, None, None)
     with pytest.raises(ConfigurationError, match=f"schema='topic {kind}': expected string"):
         checked("value string", f"topic {kind}", topic=None)

@@ -1,6 +1,6 @@
 """The sink's client reads stable offsets, and ends many transactions concurrently.
 
-Method: the reference broker.
+Method: use the reference broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def broker() -> Iterator[Broker]:
 
 
 def prepared(broker: Broker, name: str) -> PreparedTransaction:
-    """Return a transaction with one record and one offset of the group."""
+    """Return a transaction with one record and one of the group's offsets."""
     with Producer(broker.bootstrap, transactional_id=name) as producer:
         producer.begin_transaction()
         producer.send("t", name)

@@ -1,7 +1,8 @@
 """A stream whose driver is killed and restarted leaves no gap and no duplicate.
 
-Method: see killing.py. With transactions, readers of committed records see each record once; without them, so do
-readers that drop records with a known id. tests/kafka/test_spark_sink.py kills more drivers, against Apache Kafka.
+Method: kill drivers as described in killing.py. With transactions, readers of committed records must see each record
+once; without them, readers that drop records with a known id must do so. tests/kafka/test_spark_sink.py kills more
+drivers, with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.sdk.spark.sink.killing import (
     source_of_topic,
 )
 
-# Each kill takes as long as starting a driver.
+# Each kill takes as long as it takes to start a driver.
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -44,14 +45,14 @@ def test_transactions(broker: Broker, tmp_path: Path) -> None:
     check_once(stream)
 
 
-#: A driver may end its micro-batch between a check and the kill, but not every time.
+#: The number of kills: a driver may end its micro-batch between a check and the kill, but not every time.
 _KILLS_MAX = 3
 
 
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_row_ids(broker: Broker, tmp_path: Path) -> None:
-    """Rows that were already stored when a micro-batch was repeated exist twice, with the same ids."""
+    """Rows that were stored before their micro-batch was repeated exist twice, with the same ids."""
     source = source_of_files(tmp_path / "in", _KILLS_MAX)
     stream = KilledStream(source, broker.bootstrap, "out", tmp_path, dedupeHeaders="true")
     for _ in range(_KILLS_MAX):

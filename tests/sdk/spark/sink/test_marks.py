@@ -1,4 +1,4 @@
-"""Marks are stored in a group's offsets and read back; fingerprints ignore order, and almost no other change."""
+"""Marks are stored in a group's offsets and read back; fingerprints ignore order, but almost no other change."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_fingerprint() -> None:
         ([b"ab", b"", b""], ["c", None, "d"]),
         ([b"ab", None, b""], ["c", "", "d"]),
         ([b"c", None, b""], ["ab", None, "d"]),
-        # Equal values and equal keys, combined differently.
+        # The values and keys are the same, but are combined differently.
         ([b"ab", None, b""], ["d", None, "c"]),
         ([b"a", b"b", None, b""], ["c", None, None, "d"]),
     ],
@@ -75,7 +75,7 @@ def test_other_rows(values: list[Any], keys: list[Any]) -> None:
 
 
 def test_rows_that_were_dealt_to_tasks_otherwise() -> None:
-    """The rows have equal sizes and similar byte sums, as ids have."""
+    """The rows have equal sizes and similar byte sums, like ids."""
     rows = [b"%d" % number for number in range(1000, 2000)]
     draw = Random(7)
     found = set()

@@ -22,7 +22,7 @@ def test_defaults() -> None:
 
 
 def test_an_option_of_readers(caplog: pytest.LogCaptureFixture) -> None:
-    """The connector also ignores it."""
+    """The connector ignores this option too."""
     assert options(includeHeaders="true") == options()
     assert "includeHeaders=true is for reading, and has no effect here" in caplog.text
 
@@ -119,7 +119,7 @@ def test_refused_options_are_named_as_they_were_given(given: dict[str, str], tex
     ],
 )
 def test_options_that_rule_out_idempotence(caplog: pytest.LogCaptureFixture, name: str, text: str, reason: str) -> None:
-    """The producer works without it, with one line in the log; transactions do not."""
+    """The producer works without idempotence, and logs one line about this; transactions do not work without it."""
     given = {f"kafka.{name}": text}
     assert options(**given).producer["enable_idempotence"] is False
     caplog.clear()

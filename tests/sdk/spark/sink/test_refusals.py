@@ -1,4 +1,4 @@
-"""A broker's refusal is raised with the missing permission or the exceeded limit, and the original information."""
+"""A broker's refusal is raised with the missing permission or the exceeded limit, and with the original information."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafkawire.sdk.spark.sink.refusals import Refusals
 
 
 def raised(error: KafkaWireError, topic: str | None = "out", *columns: dict[str, Any]) -> KafkaWireError:
-    """Return the exception that replaces an error, after rows with these columns."""
+    """Return the exception that replaces an error after rows with these columns."""
     rows = [pyarrow.RecordBatch.from_pydict(each) for each in columns]
     try:
         with Refusals(WriteOptions({}, topic, False, "w"), rows) as passing:

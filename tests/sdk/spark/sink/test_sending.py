@@ -1,6 +1,6 @@
-"""A task's rows are stored by the time it ends; otherwise, it fails with the topic, partition and reason.
+"""A task's rows are stored by the time the task ends; otherwise, it fails with the topic, partition and reason.
 
-Method: rows as Arrow batches, and the reference broker.
+Method: send rows as Arrow batches to the reference broker.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_the_buffer_is_smaller_than_the_rows(broker: Broker) -> None:
 
 
 def test_a_column_topic_without_a_type(broker: Broker) -> None:
-    """The topic option names the topic of the rows."""
+    """The topic option names the topic for the rows."""
     assert sent(broker, [{"value": ["v"], "topic": pyarrow.nulls(1)}], topic="out") == 1
     assert [each.value for each in written(broker.bootstrap, "out")] == [b"v"]
 

@@ -1,4 +1,4 @@
-"""A task learns from Spark which part of which query it writes."""
+"""A task asks Spark which part of which query it writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkawire.sdk.spark.sink.task import WriteTask, current_task
 
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the properties of the job whose task 3 runs here."""
+    """Return the properties of a job whose task 3 runs in this process."""
     properties: dict[str, str] = {}
 
     class Context:

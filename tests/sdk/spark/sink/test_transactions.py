@@ -1,7 +1,7 @@
 """A micro-batch is written once, whichever process dies, or an error says why it cannot be written.
 
-Method: the work of tasks and driver, without Spark, on the reference broker: attempts that overlap, a driver that stops
-between any two of its steps, and a micro-batch that is repeated with other rows.
+Method: without Spark, do the work of tasks and driver on the reference broker, with attempts that overlap, a driver
+that stops between any two of its steps, and a micro-batch that is repeated with other rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.sdk.spark.sink.topics import committed, is_open, row_id, written
 from tests.thorough import sampled
 
 COLUMNS = WrittenColumns(None, None, None)
-#: The possible errors for a transaction that is no longer open, which depend on the request.
+#: The errors that are possible for a transaction that is no longer open; they depend on the request.
 FENCED = "PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|INVALID_TXN_STATE"
 
 
@@ -39,8 +39,8 @@ class Query:
     """A query, and its records in the topic `out`.
 
     Args:
-        broker: the broker to write to.
-        name: the query id.
+        broker: the broker to which the query writes.
+        name: the query's id.
         given: sink options.
     """
 
@@ -51,7 +51,7 @@ class Query:
         self.options: WriteOptions = parse_options({**base, **given})
 
     def task(self, batch_id: int, number: int, *values: str) -> Prepared:
-        """Run a task, and return the message that goes to the driver."""
+        """Run a task, and return its message to the driver."""
         batches = [pyarrow.RecordBatch.from_pydict({"value": [value]}) for value in values]
         prepared = prepare(self.options, COLUMNS, WriteTask(self.name, batch_id, number), batches)
         return pickle.loads(pickle.dumps(prepared))  # type: ignore[no-any-return]  # of the same type
@@ -64,7 +64,7 @@ class Query:
         commit(self.options, prepared)
 
     def check(self, expected: list[str]) -> None:
-        """Check what readers of committed records see once no transaction is open, so that no record can follow."""
+        """Check what readers of committed records see once no transaction is open and no record can follow."""
         assert self._values(written(self.servers, "out")) == sorted(expected)
 
     def check_open(self, expected: list[str]) -> None:
@@ -97,7 +97,7 @@ def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
 
 
 def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker is unavailable before each step: the task, and the commit."""
+    """The broker is unavailable before each of two steps: the task and the commit."""
     query = Query(broker)
     monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
     broker.stop()
@@ -121,12 +121,12 @@ def test_abort(broker: Broker) -> None:
 
 
 class Stopped(Exception):
-    """The driver is killed here."""
+    """Raised at the point where the driver is killed."""
 
 
 @pytest.mark.parametrize("steps", sampled(range(7), 4))
 def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps are: the work before the first transaction ends, and the end of each transaction."""
+    """The steps are the work before the first transaction ends, and the end of each transaction."""
     query = Query(broker)
     query.commit(query.tasks(0))
     left = steps
@@ -170,7 +170,7 @@ def test_a_later_attempt_fences_the_earlier(broker: Broker) -> None:
     second = query.task(0, 1, "0 1 a", "0 1 b")
     with pytest.raises(BrokerError, match=FENCED):
         query.commit(first)
-    # Task 0 has been committed; Spark repeats the micro-batch.
+    # Task 0 has been committed, and Spark repeats the micro-batch.
     query.commit(query.tasks(0))
     query.check(expected(0))
     with pytest.raises(KafkaWireError):
@@ -179,9 +179,9 @@ def test_a_later_attempt_fences_the_earlier(broker: Broker) -> None:
 
 
 def partly_committed(query: Query) -> None:
-    """Commit the second task of three but not the others, as if the driver had been killed."""
+    """Commit the second of three tasks but not the others, as if the driver had been killed."""
     prepared = query.tasks(0)
-    # The other transactions are fenced: the commit stops there, and readers do not wait for them.
+    # The other transactions are fenced, so the commit stops at them, and readers do not wait for them.
     query.task(0, 0)
     query.task(0, 2)
     with pytest.raises(BrokerError):
@@ -196,7 +196,7 @@ def test_other_rows_of_a_part_that_is_committed(broker: Broker) -> None:
         LocalProtocolError, match="query query, micro-batch 0, task 1: 2 rows have already been committed"
     ):
         query.task(0, 1, "0 1 a", "0 1 c")
-    assert query.task(0, 1, "0 1 b", "0 1 a").uncommitted is None, "their order does not matter"
+    assert query.task(0, 1, "0 1 b", "0 1 a").uncommitted is None, "the rows' order must not matter"
 
 
 def test_another_number_of_tasks(broker: Broker) -> None:
@@ -229,7 +229,7 @@ def test_a_checkpoint_that_was_set_back(broker: Broker) -> None:
 
 
 def test_another_query_with_the_same_prefix(broker: Broker) -> None:
-    """A new checkpoint begins at micro-batch 0 again, and fences the leftover transactions of the old query."""
+    """A new checkpoint begins at micro-batch 0 again, and fences the old query's leftover transactions."""
     old, new = Query(broker, "old"), Query(broker, "new")
     old.commit(old.tasks(0))
     left = old.tasks(1)
@@ -247,7 +247,7 @@ def test_tasks_without_rows(broker: Broker) -> None:
 
 
 def test_a_query_that_is_no_stream(broker: Broker) -> None:
-    """All of its rows are written: no other run has the same id."""
+    """All of its rows are written, since no other run has the same id."""
     query = Query(broker)
     for _ in range(2):
         prepared = query.tasks(-1)
@@ -258,7 +258,7 @@ def test_a_query_that_is_no_stream(broker: Broker) -> None:
 
 
 def test_a_row_that_cannot_be_written(broker: Broker) -> None:
-    """The task aborts its transaction, so that readers do not wait for it."""
+    """The task aborts its transaction, so readers do not wait for it."""
     query = Query(broker)
     with pytest.raises(KafkaWireError) as caught:
         query.task(0, 0, "good", "v" * 3_000_000)
@@ -300,7 +300,7 @@ def test_another_topic_of_a_part_that_is_committed(broker: Broker) -> None:
 
 
 def test_the_first_transaction_is_ended_alone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first transaction stores the number of tasks in the micro-batch: none may be committed before it."""
+    """The first transaction stores the number of tasks in the micro-batch, so none may be committed before it."""
     ended: list[list[str]] = []
 
     def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:

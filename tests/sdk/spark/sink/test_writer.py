@@ -1,7 +1,7 @@
-"""Spark writes to the reference broker: queries and streams, including the traces of failed and repeated tasks.
+"""Spark writes queries and streams to the reference broker, and leaves the right traces of failed and repeated tasks.
 
-Method: a small local Spark that repeats tasks, and a broker in this process; at the end, a consumer reads the topic.
-Skipped if Spark or Java is missing.
+Method: use a small local Spark that repeats tasks, and a broker in this process; in the end, read the topic with a
+consumer. The tests are skipped if Spark or Java is missing.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def source(spark: Any) -> Any:
 
     from kafkawire.spark import KafkaWire
 
-    # Inside a function, so that Spark pickles the whole class: its workers cannot import it from the tests.
+    # The class is inside a function so that Spark pickles the whole class, which its workers cannot import from the
+    # tests.
     class Failing(KafkaWire):
-        """A sink whose first task fails after it has written everything, and is repeated."""
+        """A sink whose first task fails after it has written everything, and is then repeated."""
 
         @classmethod
         def name(cls) -> str:
@@ -71,7 +72,7 @@ def source(spark: Any) -> Any:
 
 
 def save(rows: Any, broker: Broker, name: str = "kafkawire", **options: Any) -> None:
-    """Write a query to the topic `out`."""
+    """Write a query's rows to the topic `out`."""
     writer = rows.write.format(name).mode("append").option("kafka.bootstrap.servers", broker.bootstrap)
     writer.options(**{"topic": "out", **options}).save()
 
@@ -123,7 +124,7 @@ def test_refused(source: Any, broker: Broker, query: str, options: dict[str, str
 
 
 def test_without_idempotence(source: Any, broker: Broker) -> None:
-    """Users may choose options that rule it out, as with Java's producer."""
+    """Users may choose options that rule out idempotence, as with Java's producer."""
     for name, value in (("acks", "1"), ("retries", "0"), ("max.in.flight.requests.per.connection", "10")):
         save(source.sql("select 'v' value"), broker, **{f"kafka.{name}": value})
     assert len(written(broker.bootstrap, "out")) == 3
@@ -147,7 +148,7 @@ def test_a_row_that_is_not_stored(source: Any) -> None:
 @pytest.mark.parametrize("name", ["kafkawire", "failing"])
 @pytest.mark.parametrize("options", [{}, {"transactionalIdPrefix": "writers"}])
 def test_a_task_that_is_repeated(source: Any, broker: Broker, name: str, options: dict[str, str]) -> None:
-    """Rows that were written twice have the same ids, or are seen once."""
+    """Rows that were written twice have the same ids, or are seen only once."""
     rows = source.range(100, numPartitions=2).selectExpr("cast(id as string) value")
     save(rows, broker, name, dedupeHeaders="true", **options)
     found = written(broker.bootstrap, "out")

@@ -1,4 +1,4 @@
-"""The content of a topic, for tests of the sink."""
+"""Read a topic's content, for tests of the sink."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from kafkawire.sync import Consumer
 
 __all__ = ["committed", "is_open", "row_id", "written"]
 
-#: How often a topic is checked before a transaction is considered open for good.
+#: The number of times that a topic is checked before a transaction is considered open for good.
 _LOOKS_MAX = 2_000
 
 
 def committed(servers: str, topic: str) -> list[Any]:
-    """Return what readers of committed records see now, each partition in order."""
+    """Return what readers of committed records currently see, with each partition in order."""
     with Consumer(servers, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
         return list(consumer.records(stop_at_end=True))
 
 
 def written(servers: str, topic: str) -> list[Any]:
-    """Return the committed records once no transaction is open: brokers write markers after responding to EndTxn."""
+    """Return the committed records once no transaction is open; brokers write markers after responding to EndTxn."""
     for _ in range(_LOOKS_MAX):
         if not is_open(servers, topic):
             return committed(servers, topic)
@@ -29,7 +29,7 @@ def written(servers: str, topic: str) -> list[Any]:
 
 
 def is_open(servers: str, topic: str) -> bool:
-    """Return whether a transaction is open, or its marker has not been written yet."""
+    """Return whether a transaction is open or its marker has not been written yet."""
     return _ends(servers, topic, "read_committed") != _ends(servers, topic, "read_uncommitted")
 
 

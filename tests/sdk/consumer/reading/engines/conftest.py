@@ -1,4 +1,4 @@
-"""The engines that hand out records, for tests of what they have in common."""
+"""A fixture with the engines that hand out records, for tests of their common behaviour."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A stream gives each record once, however it is awaited, and takes a record only when awaited.
+"""A stream returns each record once, however it is awaited, and takes a record only when it is awaited.
 
-Method: every available engine; streams are iterated over, awaited in tasks and cancelled.
+Method: with every available engine, iterate over streams, await them in tasks, and cancel them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def records(*offsets: int) -> list[Record]:
 
 
 def streaming(engine: Any, *batches: list[Record]) -> Any:
-    """Return a stream that gets one batch after another and then ends."""
+    """Return a stream that receives one batch after another and then ends."""
     left = list(batches)
 
     async def wait() -> Record:
         await asyncio.sleep(0)
-        if stream.handout is None or not stream.handout.left:  # otherwise it is the event loop's turn
+        if stream.handout is None or not stream.handout.left:  # otherwise the event loop gets its turn
             if not left:
                 raise StopAsyncIteration
             stream.handout = engine.Handout(left.pop(0), END, 4)
@@ -47,7 +47,7 @@ def test_iterating(engine: Any) -> None:
 
 
 def test_a_record_is_taken_when_it_is_awaited(engine: Any) -> None:
-    """Otherwise a record would be lost if its task were cancelled before it ran."""
+    """Otherwise, a record would be lost if its task were cancelled before running."""
 
     async def run() -> None:
         stream = streaming(engine, records(1, 2, 3))
@@ -82,7 +82,7 @@ def test_an_error_while_it_waits(engine: Any) -> None:
 
 
 def test_blocking_iteration(engine: Any) -> None:
-    """More records are requested only when none are left; more may follow the end."""
+    """More records are requested only when none are left, and more may come after the end."""
     left = [records(1, 2), [], records(5)]
     asked: list[int] = []
 
