@@ -9,6 +9,6 @@ __all__ = ["OUT", "SCHEMAS"]
 
 _PACKAGE = Path(__file__).parent.parent
 
-#: The schemas of kafkawire itself, and the package of the code generated from them.
+#: kafkawire's own schemas, and the package that contains the code generated from them.
 SCHEMAS: Final = _PACKAGE / "schemas"
 OUT: Final = _PACKAGE / "sdk" / "protocol"

@@ -15,9 +15,9 @@ class Verdict(StrEnum):
 
     #: No effect: programs work as before.
     COMPATIBLE = "compatible"
-    #: The bytes are unchanged, but users should know about the change.
+    #: The bytes are unchanged, but users should know about it.
     NOTE = "note"
-    #: Programs would misread bytes, or send bytes that are misread.
+    #: Programs would misread bytes, or send bytes that their peers misread.
     BREAKS = "breaks the wire"
 
 
@@ -27,7 +27,7 @@ class Change:
 
     Attributes:
         subject: the message, record format or enumeration, such as `FetchRequest`; `ErrorCode` for the error codes.
-        field: the path of the field or the name of the value; empty for the subject itself.
+        field: the path of the field, or the name of the value; empty for the subject itself.
         what: the change in words.
         verdict: its effect.
         versions: the versions of the message that the change affects; none for subjects without versions.

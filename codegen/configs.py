@@ -26,11 +26,11 @@ __all__ = [
     "load_configs",
 ]
 
-#: The kinds of resources with configurations, in the order of the file. Those of `running_broker` cannot be set when
-#: the broker starts.
+#: The kinds of resources that have configurations, in file order. Those of `running_broker` cannot be set when the
+#: broker starts.
 RESOURCES: Final = ("topic", "broker", "running_broker", "group", "client_metrics")
 
-#: Their names in the ConfigType enumeration.
+#: The names of the types in the ConfigType enumeration.
 TYPES: Final = ("boolean", "class", "double", "int", "list", "long", "password", "short", "string")
 
 IMPORTANCES: Final = ("high", "medium", "low")
@@ -38,14 +38,14 @@ IMPORTANCES: Final = ("high", "medium", "low")
 #: Whether and where a running broker accepts a new value.
 UPDATES: Final = ("read-only", "per-broker", "cluster-wide")
 
-#: Rules for values that neither a range nor a list of values can express.
+#: Rules that neither a range nor a list of values can express.
 RULES: Final = ("not_empty", "not_null", "offset_reset", "partition_replicas")
 
 _NUMBERS = ("double", "int", "long", "short")
 
 Number = int | float
 
-#: Configurations by kind of resource, in the order of the file.
+#: Configurations keyed by kind of resource, in file order.
 Configs = Mapping[str, tuple["ConfigSpec", ...]]
 
 
@@ -54,11 +54,11 @@ class HereSpec:
     """How the reference broker treats a configuration that affects it.
 
     Attributes:
-        option: the name of the option, if it differs from Kafka's name with underscores.
+        option: the option's name, if it is not Kafka's name with underscores.
         default: the broker's own default, as text; None for Kafka's.
         min: the lowest value, if it differs from Kafka's.
-        also: a value outside the range that is accepted here, but not by Kafka.
-        reason: the reason for a difference from Kafka.
+        also: a value outside the range that the reference broker accepts, but Kafka does not.
+        reason: the reason for any difference from Kafka.
     """
 
     option: str = ""
@@ -76,18 +76,18 @@ class ConfigSpec:
         name: its name in Kafka.
         type: its type, one of `TYPES`.
         default: its default as Kafka writes it; None if there is none.
-        min: the lowest value of a number, None if only its type limits it.
+        min: the lowest value of a number; None if only its type limits it.
         max: the highest value; None if only its type limits it.
         also: an accepted value outside that range.
-        one_of: the only values allowed for a text, or for each entry of a list; empty if any value is accepted.
+        one_of: the only values allowed for text, or for each entry of a list; empty if any value is accepted.
         any_case: whether case is ignored.
         rule: one of `RULES`, or empty.
         importance: one of `IMPORTANCES`; empty if Kafka has none.
         update: one of `UPDATES`, for a configuration of a broker.
-        broker: the broker configuration that supplies a topic's or group's default; empty if there is none.
+        broker: the broker configuration that supplies the default for a topic or group; empty if there is none.
         synonyms: other names for the same value, possibly in another unit, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
-        about: its effect, in our own words; empty only for a configuration that was just imported.
+        about: its effect, in our own words; empty only right after the configuration was imported.
     """
 
     name: str
@@ -136,7 +136,7 @@ def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
 
 
 def _by_resource(path: Path, key: str) -> Located:
-    """Return the mapping `key` of a file with one document."""
+    """Return the mapping under `key` in a file with a single document."""
     documents = read_documents(path)
     if len(documents) != 1:
         raise Located(path, 0).error(f"{len(documents)} documents instead of one")
@@ -195,7 +195,7 @@ def _about(item: Located) -> str:
         raise item.error("about: missing; describe the configuration in our own words")
     about = item.text("about")
     if about.endswith("."):
-        raise item.error("about: ends with a full stop, which the generated documentation adds", "about")
+        raise item.error("about: must not end with a full stop, because the generated documentation adds one", "about")
     return about
 
 
@@ -227,7 +227,7 @@ def _default(item: Located, kind: str) -> str | None:
         return None
     if kind == "boolean":
         return "true" if item.require("default", bool) else "false"
-    if kind == "double":  # Java and Python write it the same way, unless it is huge or tiny
+    if kind == "double":  # Java and Python write a double the same way, unless it is huge or tiny
         return str(item.require("default", (int, float, str)))
     if kind in _NUMBERS:
         return str(item.require("default", int))

@@ -1,9 +1,9 @@
 """Check that a message is consistent: ranges, tags, keys, structures.
 
-`load.py` calls this for each message that it reads, and `definitions.py` for each message of a release, so no emitter
-has to handle contradictory schemas. Every problem names the line, the message and the field.
+`load.py` checks each message that it reads, and `definitions.py` each message of a release, so no emitter has to handle
+contradictory schemas. Every problem names the line, the message and the field.
 
-Source: the rules that Apache Kafka's message generator has for its definitions, and KIP-482 for tagged fields.
+Source: the rules that Apache Kafka's message generator applies to its definitions, and KIP-482 for tagged fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkawire.codegen.versions import NONE, OPEN, Versions
 
 __all__ = ["ENTITIES", "FIELDS_MAX", "LISTENERS", "STRUCTURE_DEPTH_MAX", "VERSIONS_MAX", "problems_of"]
 
-#: The things that a value can name, and the type that the value must then have.
+#: The kinds of things that a value can name, and the type that such a value must have.
 ENTITIES = {
     "broker_id": "int32",
     "group_id": "string",
@@ -27,21 +27,21 @@ ENTITIES = {
     "transactional_id": "string",
 }
 
-#: Where a request can be accepted.
+#: The listeners that can accept a request.
 LISTENERS = ("broker", "controller")
 
-#: Maximum number of versions of one message. Each adds a layout and a page of the reference; Kafka's messages have at
+#: Maximum number of versions of one message. Each adds a layout and a page to the reference; Kafka's messages have at
 #: most 18.
 VERSIONS_MAX = 128
 #: Maximum nesting of structures, including shared ones; Kafka's messages use 5. Python allows at most 20 nested loops,
-#: and the Python engine's code has two for each tagged array: enough for nine nested arrays of structures and one more
-#: array inside the innermost.
+#: and the Python engine's code has two for each tagged array, which is enough for nine nested arrays of structures and
+#: one more array inside the innermost.
 STRUCTURE_DEPTH_MAX = 9
 #: Maximum number of fields of one message, counting those of a shared structure at each use, because layouts repeat
-#: them; Kafka's messages have at most 73.
+#: them. Kafka's messages have at most 73.
 FIELDS_MAX = 1024
 
-#: Primitives with a length, which can encode null; structures and arrays can as well.
+#: Primitives with a length, which can encode null, as can structures and arrays.
 _WITH_LENGTH = frozenset({"string", "bytes", "records"})
 
 #: The line of a problem and its description.
@@ -52,7 +52,7 @@ def problems_of(path: Path, message: MessageSpec) -> list[Problem]:
     """Return the inconsistencies of a message.
 
     Args:
-        path: its file, to be named in the problems.
+        path: the message's file, for the problems to name.
         message: the message read from that file.
     """
     found = [*_in_ranges(message), *_in_structures(message)]
@@ -82,7 +82,7 @@ def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
 
 
 def _in_removed(message: MessageSpec) -> Iterator[_Problem]:
-    """Yield removed versions that leave a gap before the current ones."""
+    """Yield the problems of removed versions that leave a gap before the current ones."""
     runs = [removal.versions for removal in message.removed]
     runs += [message.versions] if message.versions and runs else []
     for before, after in pairwise(runs):
@@ -117,7 +117,7 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
     depths: dict[str, int] = {}
 
     def measure(name: str, above: tuple[str, ...]) -> Iterator[_Problem]:
-        """Measure the structure `name` and the structures inside it, each only once."""
+        """Measure the structure `name` and the structures inside it, each just once."""
         for field in structures[name]:
             inner = field.type
             if inner in above:

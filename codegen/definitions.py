@@ -2,7 +2,7 @@
 
 Kafka's jars contain the JSON files from which its own classes are generated. Facts (names, types, versions, tags,
 defaults) are imported, but texts are not: this project writes its own descriptions in `schemas/`. The files are read as
-YAML, a superset of JSON, so that errors can name lines.
+YAML, a superset of JSON, which lets errors name lines.
 
 Source: `common/message/*.json` in kafka-clients, and similar files in Kafka's coordinator, metadata, raft and storage
 jars.
@@ -27,7 +27,8 @@ __all__ = ["Release", "read_jars", "read_release", "release_number", "release_or
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
-#: Quoted text, which is kept, or a comment. If it is not closed, it extends to the end, so no position is tried twice.
+#: Matches quoted text, which is kept, or a comment. Either extends to the end if it is not closed, so no position is
+#: tried twice.
 _TEXT_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
 #: Releases before 4.0 distinguish ZooKeeper brokers from KRaft brokers. Both kinds serve clients.
@@ -37,7 +38,7 @@ _KINDS = ("request", "response", "header", "data", "metadata", "coordinator-key"
 _FLAGS = {"true": True, "false": False}
 
 
-#: The entry that names the release of a jar, and the position of the name.
+#: The jar entry that names the release, and the pattern for the name in it.
 _RELEASE_ENTRY = "kafka/kafka-version.properties"
 _RELEASE_LINE = re.compile(rb"^version=(?P<major>[0-9]+)\.(?P<minor>[0-9]+)\b", re.MULTILINE)
 
@@ -48,7 +49,7 @@ class Release:
 
     Attributes:
         number: the release without the patch, such as 3.9.
-        messages: the messages by name.
+        messages: the messages, keyed by name.
     """
 
     number: str
@@ -67,7 +68,7 @@ def read_release(paths: Iterable[Path]) -> Release:
         paths: as for `read_jars`; kafka-clients must be among them.
 
     Raises:
-        SchemaError: as for `read_jars`; or no jar names its release.
+        SchemaError: as for `read_jars`; also, if no jar names its release.
     """
     paths = list(paths)
     messages = read_jars(paths)
@@ -93,14 +94,14 @@ def release_number(paths: Iterable[Path]) -> str | None:
 
 
 def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
-    """Return every message that Kafka's jars define, by name.
+    """Return every message that Kafka's jars define, sorted by name.
 
     Args:
         paths: jars, or folders with jars; in folders, only Kafka's jars are read.
 
     Raises:
-        SchemaError: a jar cannot be read, definitions are wrong, no definitions were found, or two of them disagree;
-            the error names the jar, entry, line, message and field of each problem.
+        SchemaError: a jar cannot be read, a definition is wrong, there are no definitions, or two of them disagree; the
+            error names the jar, entry, line, message and field of each problem.
     """
     problems = Problems()
     found: dict[str, MessageSpec] = {}
@@ -112,9 +113,7 @@ def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
                 with problems.collect():
                     message = _read(Path(f"{jar}!{entry}"), content)
                     if found.setdefault(message.name, message) != message:
-                        raise SchemaError(
-                            Path(f"{jar}!{entry}"), 0, f"{message.name} is defined twice, and differently"
-                        )
+                        raise SchemaError(Path(f"{jar}!{entry}"), 0, f"{message.name} has two different definitions")
     problems.check()
     if not found:
         raise SchemaError(paths[0] if paths else Path(), 0, "no message definitions")
@@ -125,7 +124,7 @@ def _with_records(found: Mapping[str, MessageSpec]) -> Iterator[MessageSpec]:
     """Yield the messages, with the keys and values of internal topics defined as in releases from 4.1 on.
 
     Older releases declare them as `data` and state the record type as the version of the key. OffsetCommitKey, the only
-    key with two types, becomes the newer of the two.
+    key with two types, gets the newer one.
     """
     for name, message in found.items():
         stem = name.removesuffix("Key").removesuffix("Value")
@@ -164,8 +163,8 @@ def _entries(jar: Path) -> Iterator[tuple[str, bytes]]:
 
 def _read(path: Path, content: bytes) -> MessageSpec:
     text = _TEXT_OR_COMMENT.sub(_without_comment, content.decode(errors="surrogateescape"))
-    # Like Kafka's generator, read only the first value, and let the last of several equal keys win: 2.8 has an extra
-    # bracket, 3.9 a repeated key.
+    # Like Kafka's generator, read only the first value, and use the last one of a repeated key: 2.8 has an extra
+    # bracket, and 3.9 a repeated key.
     source = next(parse(path, text.encode(errors="surrogateescape"), repeated_keys=True), None)
     if source is None:
         raise SchemaError(path, 0, "empty file")
@@ -177,14 +176,14 @@ def _read(path: Path, content: bytes) -> MessageSpec:
 
 
 def _without_comment(match: re.Match[str]) -> str:
-    """Return a match unchanged if it is text, and only its line breaks if it is a comment."""
+    """Return a match unchanged if it is text; for a comment, return only its line breaks."""
     return match[1] or "\n" * match[0].count("\n")
 
 
 def _message(source: Located) -> MessageSpec:
     name: str = source.require("name", str)
     source.place = name
-    if reason := type_problem(name):  # it becomes a file name
+    if reason := type_problem(name):  # the name becomes a file name
         raise source.error(reason, "name")
     problems = Problems()
     attempt = problems.attempt
@@ -252,7 +251,7 @@ def _field(source: Located) -> FieldSpec:
         name=name,
         type=kind,
         array=array,
-        # A field without versions exists in the versions in which it is tagged.
+        # A field that states no versions exists in those in which it is tagged.
         versions=_versions(source, "versions", tagged),
         nullable=_versions(source, "nullableVersions", NONE),
         tag=_number(source, "tag"),
@@ -278,7 +277,7 @@ def _versions(source: Located, key: str, default: Versions | None) -> Versions:
 
 
 def _number(source: Located, key: str) -> int | None:
-    """Return a number, which some releases write as text; None if it is missing."""
+    """Return a number, even if a release writes it as text; None if it is missing."""
     value = source.optional(key, (int, str, type(None)), None)
     try:
         return None if value is None else int(value)
@@ -287,7 +286,7 @@ def _number(source: Located, key: str) -> int | None:
 
 
 def _flag(source: Located, key: str) -> bool:
-    """Return a flag, which some releases write as text; false if it is missing."""
+    """Return a flag, even if a release writes it as text; false if it is missing."""
     value = str(source.optional(key, (bool, str), False)).lower()
     if value not in _FLAGS:
         raise source.error(f"{key}: {value!r} is neither true nor false", key)
@@ -295,7 +294,7 @@ def _flag(source: Located, key: str) -> bool:
 
 
 def _default(source: Located, kind: str, array: bool) -> Default:
-    """Return a default as a value of the field's type; JSON's null means no default, the text "null" means None."""
+    """Return a default as a value of the field's type. JSON's null means no default; the text "null" means None."""
     value = source.get("default")
     if value is None:
         return NO_DEFAULT

@@ -1,7 +1,7 @@
 """Write specs as YAML, in the layout of the schemas.
 
-The inverse of `load.py`: loading a written file gives equal specs, and writing a loaded file gives the same text, so
-importing a new release changes only the lines that the release changed.
+This is the inverse of `load.py`: loading a written file gives equal specs, and writing a loaded file gives the same
+text. Importing a new release therefore changes only the lines that the release changed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kafkawire.codegen.versions import ALL, Versions
 
 __all__ = ["dump", "dump_configs", "dump_enumerations", "dump_errors"]
 
-#: A field of up to this many characters fits on one line; a longer one is split.
+#: A field of up to this many characters is written on one line; a longer one is split.
 _LINE_CHARACTERS = 120
 
 #: Text that needs no quotes in any position.
 _PLAIN = re.compile(r"[A-Za-z_][^:#{}\[\],&*!|>'\"%@`\\]*")
-#: Words that YAML 1.1 or 1.2 does not read as text; numbers and dates do not match `_PLAIN`.
+#: Words that YAML 1.1 or 1.2 does not read as text; numbers and dates are excluded by `_PLAIN`.
 _RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 _ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
@@ -44,7 +44,7 @@ def dump(file: SchemaFile, depth: int) -> str:
 
     Args:
         file: its content.
-        depth: how many folders deep the file is below the root of the schemas, for the link to `schema.json`.
+        depth: how many folders below the root of the schemas the file is, for the link to `schema.json`.
     """
     lines = [f"# yaml-language-server: $schema={'../' * depth}schema.json"]
     match file:
@@ -212,7 +212,7 @@ def _field(field: FieldSpec, parent: Versions) -> Iterator[str]:
 
 
 def _item(pairs: Pairs, *, block: bool = False, margin: int = 8) -> Iterator[str]:
-    """Yield an element of a list: on one line if it fits after the margin and no block is requested."""
+    """Yield an element of a list, on one line if it fits after the margin and no block is requested."""
     line = "- {" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
     if not block and len(line) <= _LINE_CHARACTERS - margin:
         yield line
@@ -250,7 +250,7 @@ def _default(value: Default) -> str:
     if isinstance(value, str):
         return f'"{"".join(map(_quoted, value))}"'
     text = json.dumps(value)
-    # YAML 1.1 reads 1e+16 as text: in YAML, a number with an exponent must have a decimal point.
+    # YAML 1.1 reads 1e+16 as text, because it requires a decimal point in a number with an exponent.
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
@@ -271,7 +271,7 @@ def _quoted_text(value: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    """Return a character as written inside quotes; unlike JSON, YAML has no surrogate pairs."""
+    """Return a character in the form used inside quotes; unlike JSON, YAML has no surrogate pairs."""
     if character in _ESCAPES or character.isprintable():
         return _ESCAPES.get(character, character)
     number = ord(character)

@@ -1,7 +1,7 @@
-"""Report the changes between two states of the schemas, and whether old and new programs still understand each other.
+"""Report the changes between two states of the schemas, and whether old and new programs can still communicate.
 
-Two peers agree on a version, so each version that both states have must have the same bytes in both: the layouts are
-compared version by version. A version that only one state has (new or dropped) does not break a peer that negotiates.
+Two peers agree on a version, so every version in both states must be encoded to the same bytes; the layouts are
+compared version by version. A version in only one state (new or dropped) does not break a peer that negotiates.
 
 Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions in the same way.
 """
@@ -21,15 +21,16 @@ from kafkawire.codegen.versions import Versions
 
 __all__ = ["compare", "field_changes", "layout_changes"]
 
-#: How every string, array and structure changes when a message becomes flexible or stops being so, by `compact`.
+#: The change to every string, array and structure when a message becomes flexible or stops being so, keyed by
+#: `compact`.
 _LENGTH_CHANGES = {True: "length became compact", False: "length became classic"}
 
-#: A change without its message and versions: field, words, verdict.
+#: A change without its message and versions: field, description, verdict.
 _Found = tuple[str, str, Verdict]
 
 
 def compare(old: State, new: State) -> list[Change]:
-    """Return every change from `old` to `new`: messages by name and version, then subjects without versions.
+    """Return every change from `old` to `new`: first messages, by name and version, then subjects without versions.
 
     Tables and record formats are compared if both states have them.
     """
@@ -59,7 +60,7 @@ def compare(old: State, new: State) -> list[Change]:
 
 
 def field_changes(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
-    """Yield the changes in `version` relative to the previous one, as field and words; none for the first version."""
+    """Yield the changes in `version` since the previous one, as field and description; none for the first version."""
     if version - 1 not in message.known:
         return
     if (version in message.flexible) != (version - 1 in message.flexible):
@@ -74,7 +75,7 @@ def _messages(state: State) -> dict[str, MessageSpec]:
 
 
 def _unstable(state: State) -> dict[str, int]:
-    """Return the version of each message that its release has not promised to keep."""
+    """Return, for each message, the version that its release has not promised to keep."""
     return {
         message.name: file.request.versions.last
         for file in state.files.values()
@@ -84,7 +85,7 @@ def _unstable(state: State) -> dict[str, int]:
 
 
 def _topics(state: State) -> dict[str, str]:
-    """Return the topic of each message with which a topic's records begin: their key, or the framed message."""
+    """Return the topic of each message that a topic's records begin with: their key, or the framed message."""
     return {
         message.name: topic_of(path, file)
         for path, file in state.files.items()
@@ -101,7 +102,7 @@ def _topic_changes(old: State, new: State) -> Iterator[Change]:
 
 
 def _headers(state: State) -> dict[str, Mapping[int, int]]:
-    """Return the header version of each request and response, by message version."""
+    """Return the header versions of each request and response, keyed by message version."""
     headers = headers_of(state.files.values())
     return {
         message.name: {version: file.header_version(message, version, headers) for version in message.known}
@@ -118,8 +119,8 @@ def _message_changes(
 
     Args:
         old, new: its two states.
-        unstable: the version that was still free to change; None if there was none.
-        headers: for the two states, the header version by message version; empty for messages without a header.
+        unstable: the version that was still allowed to change; None if there was none.
+        headers: the header versions in the two states, keyed by message version; empty for messages without a header.
     """
     name = old.name
     if (old.kind, old.key) != (new.kind, new.key):
@@ -196,7 +197,7 @@ def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterat
 
 
 def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "") -> Iterator[_Found]:
-    """Compare one structure in one version: yield field, words and verdict of each change.
+    """Compare one structure in one version; yield field, description and verdict of each change.
 
     Args:
         old, new: its two states.
@@ -231,7 +232,7 @@ def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "
 
 
 def _renamed(before: dict[str, Entry], after: dict[str, Entry], path: str) -> dict[str, tuple[str, list[_Found]]]:
-    """Return, by old name, the new name and other changes of each field that kept its position and bytes."""
+    """Return, keyed by old name, the new name and other changes of each field that kept its position and bytes."""
     found = {}
     if len(before) == len(after):
         for (old, entry), (new, other) in zip(before.items(), after.items(), strict=True):

@@ -1,6 +1,6 @@
 """Compare record formats, error codes, enumerations and constants, which have no versions.
 
-A format, a code or a number means the same to every peer, so any change to the bytes or the number breaks the wire.
+A format, a code or a number means the same to every peer, so any change to its bytes or number breaks the wire.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 
 __all__ = ["compare_constants", "compare_enumerations", "compare_errors", "compare_formats"]
 
-#: The subjects of changes to error codes and constants.
+#: The names used as subjects of changes to error codes and constants.
 _ERRORS = "ErrorCode"
 _CONSTANTS = "constants"
 
@@ -124,7 +124,7 @@ def _field_changes(name: str, old: RecordField, new: RecordField) -> Iterator[Ch
 
 
 def _bit_changes(name: str, field: str, old: Bits | None, new: Bits | None) -> Iterator[Change]:
-    """Compare bits; programs ignore bits that their own schemas do not define."""
+    """Compare named bits; programs ignore bits that their own schemas do not define."""
     if old is None or new is None:
         yield Change(name, field, "bits added" if old is None else "bits removed", Verdict.NOTE)
         return

@@ -1,8 +1,8 @@
-"""Replace several files of a folder together: all of them or none.
+"""Replace several files in a folder together: either all of them or none.
 
-New text is first written beside the old files; this is the step that fails if the disk is full. After that, files are
-only renamed, so undoing a failure needs no free space; the old files are removed last. A process that is killed halfway
-leaves files under other names; the next call refuses to continue until they have been restored.
+New text is first written beside the old files; if the disk is full, this is the step that fails. After that, files are
+only renamed, so undoing a failure needs no free space; the old files are removed last. A process killed halfway leaves
+files under other names, and the next call refuses to continue until these have been restored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["replace_files"]
 
-#: Suffixes of files that are about to replace others or be removed; no pattern for schemas or modules matches them.
+#: Suffixes of files that are about to replace others or to be removed; no pattern for schemas or modules matches them.
 _NEW = ".new~"
 _OLD = ".old~"
 
@@ -22,7 +22,7 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
 
     Args:
         folder: the folder; created if it is missing.
-        texts: the texts, by path relative to `folder`.
+        texts: the texts, keyed by path relative to `folder`.
         removed: relative paths of the files to remove.
 
     Raises:

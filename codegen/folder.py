@@ -1,4 +1,4 @@
-"""Check that the files of a folder of schemas fit together: names, keys, modules, headers, topics.
+"""Check that the files in a folder of schemas fit together: names, keys, modules, headers, topics.
 
 `load.py` calls this after reading all files; `consistency.py` checks each message.
 """
@@ -25,8 +25,8 @@ def folder_problems(
 
     Args:
         folder: the folder of the files.
-        files: the content that was read, by path relative to `folder`.
-        documents: the documents of each file, by path.
+        files: the content of each file, keyed by path relative to `folder`.
+        documents: the documents in each file, keyed by path.
         headers: `RequestHeader` and `ResponseHeader`.
     """
     yield from _path_problems(folder, files)
@@ -38,8 +38,8 @@ def folder_problems(
             Problem(
                 folder / path,
                 message.line,
-                f"{message.name}: a metadata record belongs to the topic that its folder is named after, and this file "
-                f"is in none: move it, as to lamps/{path.name} for __lamps",
+                f"{message.name}: a metadata record belongs to the topic after which its folder is named, but this "
+                f"file is not in a folder: move it, for example to lamps/{path.name} for __lamps",
             )
             for message in file.messages
             if message.kind == "metadata" and message.versions and not topic_of(path, file)
@@ -47,7 +47,7 @@ def folder_problems(
 
 
 def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
-    """Yield the problems of paths that cannot become modules."""
+    """Yield a problem for each path that cannot become a module."""
     modules: dict[tuple[str, ...], Path] = {}
     packages: dict[tuple[str, ...], Path] = {}
     for path in files:
@@ -64,7 +64,7 @@ def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
 
 
 def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem]:
-    """Yield names and keys that two messages share."""
+    """Yield a problem for each name or key that two messages share."""
     names: dict[str, Path] = {}
     keys: dict[tuple[str, Path, int], str] = {}
     for path, file in files.items():
@@ -81,7 +81,7 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
 
 
 def _header_problems(source: Located, file: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[Problem]:
-    """Yield header versions that do not exist."""
+    """Yield a problem for each header version that does not exist."""
     for key, version, name in (
         ("request_header", file.request_header, "RequestHeader"),
         ("first_request_header", file.first_request_header, "RequestHeader"),

@@ -1,7 +1,7 @@
-"""Generate the tree of a folder of schemas, and compare it with a tree on disk.
+"""Generate the tree for a folder of schemas, and compare it with a tree on disk.
 
-A tree is a mapping from relative path to text, so that writing and checking use the same data. The same schemas give
-the same bytes on every machine.
+A tree maps relative paths to texts, so writing and checking use the same data. The same schemas give the same bytes on
+every machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkawire.codegen.state import State, load_state
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
 
-#: The folders of a tree that belong only to the generator: any other file there is drift.
+#: The folders of a tree that belong to the generator alone: any other file in them is drift.
 OWNED_FOLDERS = ("messages", "tables")
 
 #: The messages in the records of a topic.
@@ -47,10 +47,10 @@ class Drift:
 
 
 def generated_tree(schemas: Path) -> dict[Path, str]:
-    """Return every generated file of the protocol package, by path relative to it.
+    """Return every generated file in the protocol package, keyed by path relative to the package.
 
     Args:
-        schemas: a folder of schemas, Kafka's or a user's; missing tables are left out.
+        schemas: a folder of schemas, Kafka's or a user's own; missing tables are left out.
 
     Raises:
         SchemaError: schemas are wrong; the error lists every problem.
@@ -76,7 +76,7 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
 
 
 def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
-    """Return the modules of the package `tables`; nothing if the folder has no tables."""
+    """Return the modules of the package `tables`; none if the folder has no tables."""
     tables: dict[Path, str] = {}
     if any(isinstance(file, ApiFile) for file in state.files.values()):
         files = state.files.values()
@@ -107,7 +107,7 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
 
 
 def reference_of(schemas: Path) -> dict[Path, str]:
-    """Return the pages of the protocol reference, by path.
+    """Return the pages of the protocol reference, keyed by path.
 
     Args:
         schemas: a folder of schemas, Kafka's or a user's own.
@@ -116,7 +116,7 @@ def reference_of(schemas: Path) -> dict[Path, str]:
         SchemaError: schemas are wrong; the error lists every problem.
         ModuleNotFoundError: jinja2 is not installed.
     """
-    from kafkawire.codegen.emit.reference import reference_tree  # loads jinja2, which only the pages need
+    from kafkawire.codegen.emit.reference import reference_tree  # loads jinja2, which nothing else needs
 
     state = load_state(schemas)
     formats = (state.formats or {}).values()
@@ -124,7 +124,7 @@ def reference_of(schemas: Path) -> dict[Path, str]:
 
 
 def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
-    """Make `folder` match `tree`: all files or none.
+    """Make `folder` match `tree`, changing either all files or none.
 
     Returns:
         The differences found before writing.
@@ -134,7 +134,7 @@ def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
         OSError: a file cannot be written; `folder` is unchanged.
     """
     before = drift(tree, folder)
-    # A folder given by mistake may contain a hand-written package.
+    # A folder passed by mistake may contain a hand-written package.
     foreign = [str(folder / path) for path in before.changed + before.surplus if not _is_generated(folder / path)]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
@@ -152,7 +152,7 @@ def _is_generated(path: Path) -> bool:
 
 
 def drift(tree: dict[Path, str], folder: Path) -> Drift:
-    """Compare `folder` with `tree`: each file of the tree, and all others in the folders that the generator owns."""
+    """Compare `folder` with `tree`: each file in the tree, and any others in the folders that the generator owns."""
     missing = tuple(path for path in tree if not (folder / path).is_file())
     changed = tuple(
         path for path in tree if path not in missing and (folder / path).read_bytes() != tree[path].encode()

@@ -1,8 +1,7 @@
-"""Join two states of a message: the definition of one release, and versions that only an older release had.
+"""Join two states of a message: the definition in one release, and versions that only an older release had.
 
-One definition then describes all versions: each field keeps its ranges in the versions of either state. The result is
-compared with both states, version by version, so that a field that cannot be joined causes an error, never a wrong
-byte.
+One definition then describes all versions: each field keeps its ranges in the versions of both states. The result is
+compared with both states, version by version, so a field that cannot be joined causes an error, never a wrong byte.
 
 Source: KIP-896 removed versions in 4.0; the definitions in older jars still have them.
 """
@@ -35,7 +34,7 @@ __all__ = ["RemovedIn", "file_as_history", "file_with_history", "with_history"]
 
 _Fields = tuple[FieldSpec, ...]
 
-#: Returns the release that removed a version of a message, by name and version.
+#: A function that returns the release in which a version of a message was removed, given the name and the version.
 RemovedIn = Callable[[str, int], str]
 
 
@@ -71,7 +70,7 @@ def _either(one: int | None, other: int | None) -> int | None:
 
 
 def file_as_history(old: SchemaFile, removed_in: RemovedIn) -> SchemaFile:
-    """Return a file whose messages have no current versions."""
+    """Return a file whose messages are all marked as removed."""
 
     def gone(message: MessageSpec) -> MessageSpec:
         return _as_history(message, message, removed_in, listeners=())
@@ -91,10 +90,10 @@ def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> M
     Args:
         new: the current state; versions that it already knows stay unchanged.
         old: an older state of the same message.
-        removed_in: called for each version that only `old` has.
+        removed_in: called for each version that only `old` has, to learn which release removed it.
 
     Raises:
-        SchemaError: versions between the two are missing, or one definition cannot express both.
+        SchemaError: versions between the two states are missing, or one definition cannot express both.
     """
     if not new.known:
         return _as_history(old, new, removed_in, new.listeners)
@@ -110,7 +109,7 @@ def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> M
 
 
 def _as_history(old: MessageSpec, new: MessageSpec, removed_in: RemovedIn, listeners: tuple[str, ...]) -> MessageSpec:
-    """Return `old` without a current version, with the key that the message has now."""
+    """Return `old` without current versions and with the key that the message has now."""
     removed = _removals(old, old.known, removed_in)
     flexible = old.flexible if old.flexible & old.known else NONE
     return replace(
@@ -126,7 +125,7 @@ def _as_history(old: MessageSpec, new: MessageSpec, removed_in: RemovedIn, liste
 
 
 def _removals(message: MessageSpec, versions: Versions, removed_in: RemovedIn) -> tuple[Removal, ...]:
-    """Return which release removed which of the versions; keep the entries that the message already lists."""
+    """Return which release removed which of the versions, keeping the entries that the message already lists."""
     releases = ((message.removed_in(version) or removed_in(message.name, version), version) for version in versions)
     runs = ((release, [version for _release, version in run]) for release, run in groupby(releases, itemgetter(0)))
     return tuple(Removal(release, Versions(run[0], run[-1])) for release, run in runs)
@@ -137,7 +136,7 @@ def _error(message: MessageSpec, reason: str) -> SchemaError:
 
 
 def _check(joined: MessageSpec, state: MessageSpec, versions: Versions) -> None:
-    """Check that the joined message encodes one state's versions to the same bytes."""
+    """Check that the joined message encodes the versions of one state to the same bytes as that state."""
     for version in versions:
         if (version in joined.flexible) != (version in state.flexible):
             raise _error(joined, f"version {version}: the encoding of lengths has changed")
@@ -158,7 +157,7 @@ class _Scope:
         return _Scope(self.old & old, self.new & new)
 
     def joined(self, old: Versions, new: Versions) -> Versions | None:
-        """Return one range that equals `old` in the old versions and `new` in the new ones; None if there is none."""
+        """Return the range that equals `old` in the old versions and `new` in the new ones; None if there is none."""
         wanted = (old & self.old, new & self.new)
         for candidate in (new, old):
             if (candidate & self.old, candidate & self.new) == wanted:
@@ -173,7 +172,7 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Join:
-    """One message in two states, its structures, and the facts found about shared structures."""
+    """One message in two states, its structures, and what was found out about shared structures."""
 
     old: MessageSpec
     new: MessageSpec
@@ -201,7 +200,7 @@ class _Join:
         return found
 
     def _fields(self, scope: _Scope, old: _Fields, new: _Fields, prefix: str) -> _Fields:
-        """Return the fields of a structure: those of the new state, and every other field after its predecessor."""
+        """Return the fields of a structure: those of the new state, with every other field after its predecessor."""
         before = {item.name: item for item in old}
         result = [self._field(scope, before.get(item.name), item, prefix) for item in new]
         for number, item in enumerate(old):
@@ -232,7 +231,7 @@ class _Join:
         )
 
     def _inner(self, scope: _Scope, old: FieldSpec, new: FieldSpec, place: str) -> _Fields | None:
-        """Return the fields of an inline structure; note the fields of a shared one."""
+        """Return the fields of an inline structure; record those of a shared one in `self.shared`."""
         structures = {name: fields for name, fields, _about in self.old.all_structs()}
         if old.type not in structures:
             return new.fields
@@ -242,7 +241,7 @@ class _Join:
         return self._fields(scope, structures[old.type], new.fields, f"{place}.")
 
     def _struct(self, scope: _Scope, struct: StructSpec) -> StructSpec:
-        """Return a shared structure; only fields determine in which versions it is used."""
+        """Return a shared structure; the versions in which it is used depend only on the fields that use it."""
         versions = Versions(min(scope.old.first, struct.versions.first), struct.versions.last)
         inner = _Scope(scope.old, scope.new & struct.versions)
         fields = self._fields(inner, self.shared.get(struct.name, struct.fields), struct.fields, f"{struct.name}.")

@@ -1,8 +1,9 @@
 """Update the table of configurations to match a Kafka release.
 
-Facts come from the release: a running broker's response to DescribeConfigs, and the pages that Kafka's classes print
-for its documentation, which list the allowed values. Our own entries are kept: how the reference broker treats a
-configuration, descriptions and synonyms. A new configuration has no description; the maintainer adds it.
+Facts come from the release: from a running broker's response to DescribeConfigs, and from the pages that Kafka's
+classes print for its documentation, which list the allowed values. Our own entries are kept: descriptions, synonyms,
+and how the reference broker treats a configuration. A new configuration has no description until the maintainer adds
+one.
 
 Source: the list of configurations that `ConfigDef.toHtml` prints.
 """
@@ -42,7 +43,7 @@ class Answer(NamedTuple):
         name: the name of the configuration.
         type: one of `TYPES`.
         default: None if there is none.
-        broker: the broker configuration that is its default, if its name differs; otherwise empty.
+        broker: the broker configuration that supplies its default, if that has another name; otherwise empty.
     """
 
     name: str
@@ -54,16 +55,16 @@ class Answer(NamedTuple):
 def updated_configs(
     answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, str], path: Path
 ) -> dict[str, tuple[ConfigSpec, ...]]:
-    """Return the configurations of a release, with our own entries from the table of the previous release.
+    """Return the configurations of a release, with our own entries taken from the previous release's table.
 
     Args:
-        answers: the responses of a broker of the release, by kind of resource. Configurations of a missing kind are
-            left unchanged: a broker does not list configurations that can only be set while it runs.
-        pages: the pages of the release's documentation, likewise by kind; client metrics have no page.
-        path: the table of configurations, from which our own entries are kept; it may be missing.
+        answers: the responses from a broker of the release, keyed by kind of resource. Configurations of a missing kind
+            are left unchanged, since a broker does not list those that can be set only while it runs.
+        pages: the pages of the release's documentation, likewise keyed by kind; client metrics have no page.
+        path: the table of configurations, from which our own entries are taken; it may be missing.
 
     Returns:
-        The configurations by kind of resource; the description of a new one is empty.
+        The configurations, keyed by kind of resource; the description of a new one is empty.
 
     Raises:
         SchemaError: the table is invalid, or cannot express a fact about the release.
@@ -84,7 +85,7 @@ def updated_configs(
 
 
 def _cells(page: str) -> dict[str, dict[str, str]]:
-    """Return the cells of a page for each configuration, by the titles of the rows."""
+    """Return the cells on a page for each configuration, keyed by row title."""
     return {
         entry["name"]: {cell["title"]: html.unescape(cell["value"]) for cell in _CELL.finditer(entry[0])}
         for entry in _ENTRY.finditer(page)
@@ -118,7 +119,7 @@ def _with_valid(path: Path, spec: ConfigSpec, valid: str) -> ConfigSpec:
         return replace(spec, min=_number(match["low"]), max=_number(match["high"]), also=also)
     if match := _CHOICES.fullmatch(valid):
         return replace(spec, one_of=tuple(match["values"].split(", ")), any_case=bool(match["any_case"]))
-    raise SchemaError(path, 0, f"{spec.name}: no rule means {valid!r}: add a rule to codegen/configs.py")
+    raise SchemaError(path, 0, f"{spec.name}: no rule expresses {valid!r}; add one to codegen/configs.py")
 
 
 def _number(text: str | None) -> Number | None:

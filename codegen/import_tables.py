@@ -1,8 +1,8 @@
 """Update the tables of the schemas to match a Kafka release: error codes, enumerations, constants.
 
 The message definitions in a jar do not include these tables; a program that uses the release's classes prints them
-along with the tables of the golden vectors. Our own descriptions are kept, and so is the list of errors that are fatal
-to a client.
+along with the golden vectors' tables. Our own descriptions are kept, and so is the list of errors that are fatal to a
+client.
 
 Source: `error_codes.json` and `api_keys.json`, written by `conformance/vector_generator`.
 """
@@ -21,7 +21,7 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enum
 
 __all__ = ["table_texts"]
 
-#: Names that the tables use for the number of an enumeration's member; Kafka's classes have more than one.
+#: Names that the tables use for the number of an enumeration's member; Kafka's classes use more than one.
 _NUMBERS = ("id", "code", "type_id", "value")
 
 
@@ -33,11 +33,11 @@ def table_texts(tables: Path, schemas: Path) -> dict[Path, str]:
         schemas: the folder of schemas; enumerations and constants are found by their `source`.
 
     Returns:
-        The text of each file, by path relative to `schemas`.
+        The text of each file, keyed by path relative to `schemas`.
 
     Raises:
-        SchemaError: a table lacks the value that a `source` names, or has the wrong form; or a table of the schemas is
-            wrong.
+        SchemaError: a table lacks the value that a `source` names, a table is malformed, or one of the schemas' tables
+            is wrong.
     """
     errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"
     known = {error.name: error for error in load_errors(errors)} if errors.exists() else {}

@@ -1,8 +1,8 @@
-"""Update a folder of schemas to match a Kafka release, or add versions from older releases; all files or none.
+"""Update a folder of schemas to match a Kafka release, or add versions from older releases: all files or none.
 
 Facts come from the release, and descriptions are kept: existing fields and messages keep their text, and new ones have
-none. A version that the release no longer has is also kept, as a removed version. The resulting folder is checked as a
-whole before any file changes, and only files whose text changes are written.
+none. A version that is no longer in the release is also kept, as a removed version. The resulting folder is checked as
+a whole before any file is changed, and only files with changed text are written.
 
 Source: the definitions inside Kafka's jars; see `definitions.py`.
 """
@@ -37,14 +37,14 @@ from kafkawire.codegen.versions import NONE
 
 __all__ = ["ImportResult", "arrange", "import_history", "import_release"]
 
-#: The only API whose response header does not follow the rule: a client must be able to read the response before it
-#: knows which versions the broker supports (KIP-511).
+#: The only API whose response header does not follow the rule, because a client must be able to read the response
+#: before it knows which versions the broker supports (KIP-511).
 _RESPONSE_HEADERS = {"ApiVersions": 0}
 
 #: The only API whose first requests have a special header, without a client id.
 _FIRST_REQUEST_HEADERS = {"ControlledShutdown": 0}
 
-#: The constant of the schemas that names the release they describe.
+#: The constant in the schemas that names the release they describe.
 _RELEASE = "KAFKA_RELEASE"
 _ENUMERATIONS = "enumerations.yaml"
 
@@ -57,14 +57,14 @@ _DATA_FOLDERS = {
     "QuorumStateData": "storage",
 }
 
-#: Record types of the internal topics, by the prefix of their names.
+#: The topics of coordinators other than the group coordinator, keyed by the prefix of their record types' names.
 _COORDINATOR_TOPICS = {"Share": "__share_group_state", "Transaction": "__transaction_state"}
 _SHARE_STATE_RECORDS = ("ShareSnapshot", "ShareUpdate")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The changes that an import made, as paths relative to the folder of schemas.
+    """The changes made by an import, as paths relative to the folder of schemas.
 
     Attributes:
         added: new files.
@@ -89,17 +89,17 @@ def import_release(
     remove: bool = False,
     release: str | None = None,
 ) -> ImportResult:
-    """Write `messages` into `folder`; keep its descriptions and, marked as removed, versions that `messages` lack.
+    """Write `messages` into `folder`; keep its descriptions and, marked as removed, the versions that `messages` lack.
 
     Args:
         messages: the messages of a release.
         folder: the folder of schemas; created if it is missing.
-        tables: texts of tables that change along with them, by path relative to `folder`.
+        tables: texts of tables that change along with the messages, keyed by path relative to `folder`.
         remove: whether to remove messages that are not among `messages`: they become history or, if no history is kept,
-            their files are removed. Without it, an incomplete set of jars does no harm.
-        release: the number of the release, such as 4.4, which is recorded as the one that removed missing versions.
-            No history is kept if it is None, or if it is older than the release that the folder describes, since an
-            older release has removed nothing.
+            their files are removed. If it is not set, an incomplete set of jars does no harm.
+        release: the number of the release, such as 4.4, which is recorded as the one that removed missing versions. No
+            history is kept if it is None, or if it is older than the release that the folder describes, since an older
+            release cannot have removed anything.
 
     Raises:
         SchemaError: a schema in the folder is wrong or would become wrong, or a message cannot be joined with its
@@ -128,7 +128,7 @@ def import_release(
 def _with_history(
     files: Mapping[Path, SchemaFile], old: Mapping[Path, SchemaFile], gone: Iterable[Path], release: str
 ) -> dict[Path, SchemaFile]:
-    """Return the files of a release, including what it removed: versions of messages, and whole files (`gone`)."""
+    """Return the files of a release, including what it removed: versions of messages, and entire files (`gone`)."""
 
     def removed_in(_name: str, _version: int) -> str:
         return release
@@ -140,19 +140,19 @@ def _with_history(
 
 
 def _lives(file: SchemaFile) -> bool:
-    """Return whether a release can be expected to have the messages of a file."""
+    """Return whether a release should still have the messages in a file."""
     return any(message.versions or not message.removed for message in file.messages)
 
 
 def import_history(older: Release, later: Iterable[Release], folder: Path) -> ImportResult:
-    """Add versions that only an older release has to the schemas in `folder`, noting which release removed each.
+    """Add the versions that only an older release has to the schemas in `folder`, recording which release removed each.
 
     Versions that the folder already knows stay unchanged, so a second import changes nothing.
 
     Args:
         older: the release whose versions are added.
         later: releases between that one and the folder's, which determine when a version was removed; without them, the
-            folder's release counts as the one that removed it.
+            folder's release is recorded as the one that removed it.
         folder: the folder of schemas.
 
     Raises:
@@ -204,10 +204,10 @@ def _write(folder: Path, new: Mapping[Path, str], removed: tuple[Path, ...], kep
 
 
 def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...]) -> tuple[str, ...]:
-    """Check the resulting `folder` in a copy, and return the messages that lack a description.
+    """Check the result in a copy of `folder`, and return the messages that lack a description.
 
     Raises:
-        SchemaError: the schemas would be wrong; names the files by their paths in `folder`.
+        SchemaError: the schemas would be wrong; the error names the files by their paths in `folder`.
     """
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / "schemas"
@@ -231,12 +231,12 @@ def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...])
 
 
 def _all_but_schemas(folder: str, names: list[str]) -> list[str]:
-    """Return the entries of a folder that are neither schemas nor subfolders."""
+    """Return the entries in a folder that are neither schemas nor subfolders."""
     return [name for name in names if not name.endswith(".yaml") and not (Path(folder) / name).is_dir()]
 
 
 def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
-    """Return the file of each message, by relative path.
+    """Return the files for the messages, keyed by relative path.
 
     Raises:
         SchemaError: a request has no response, or a key has no value.
@@ -272,7 +272,9 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
 def _other(messages: Mapping[str, MessageSpec], one: MessageSpec, name: str) -> MessageSpec:
     """Return the counterpart of a message: its response or value."""
     if name not in messages:
-        raise SchemaError(Path(f"{one.name}.json"), 0, f"{one.name} has no {name}; are all jars of the release there?")
+        raise SchemaError(
+            Path(f"{one.name}.json"), 0, f"{one.name} has no matching {name}; are all of the release's jars present?"
+        )
     return messages[name]
 
 
@@ -287,10 +289,10 @@ def _topic(record: str) -> str:
 
 
 class _Texts:
-    """The descriptions of a folder, by message and field path."""
+    """The descriptions in a folder, keyed by message and field path."""
 
     def __init__(self, files: dict[Path, SchemaFile]) -> None:
-        #: By kind and name: an API and a record can have the same name, for example OffsetCommit.
+        #: Keyed by kind and name, because an API and a record can have the same name, for example OffsetCommit.
         self._files: dict[tuple[type[SchemaFile], str], str] = {}
         self._texts: dict[tuple[str, str], str] = {}
         for file in files.values():

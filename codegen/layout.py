@@ -1,6 +1,6 @@
 """Narrow a message to one version: its fields, with their order and encoding.
 
-The emitters of readable text and the comparison of releases use it; a field's ranges are resolved only here.
+The emitters of readable text and the comparison of releases use this module; no other code resolves a field's ranges.
 
 Source: KIP-482: in each structure, the ordinary fields come first, then the tagged ones by number.
 """
@@ -14,7 +14,7 @@ from kafkawire.codegen.spec import PRIMITIVES, FieldSpec, MessageSpec
 
 __all__ = ["Entry", "layout", "walk"]
 
-#: The fields of each structure of a message, by name.
+#: The fields of each structure in a message, keyed by the structure's name.
 _Structures = Mapping[str, tuple[FieldSpec, ...]]
 
 
@@ -48,7 +48,7 @@ class Entry:
 
 
 def layout(message: MessageSpec, version: int) -> tuple[Entry, ...]:
-    """Return the fields of `message` in `version`, which may be current or removed, in wire order.
+    """Return the fields of `message` in wire order in `version`, which may be current or removed.
 
     Raises:
         ValueError: the version does not exist.
@@ -60,7 +60,7 @@ def layout(message: MessageSpec, version: int) -> tuple[Entry, ...]:
 
 
 def walk(entries: tuple[Entry, ...], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Entry]]:
-    """Yield each entry and those inside it, with its path."""
+    """Yield each entry and the entries inside it, with their paths."""
     for entry in entries:
         here = (*path, entry.field.name)
         yield here, entry

@@ -49,20 +49,20 @@ _FIELD = {
     "name", "type", "versions", "nullable", "tag", "tagged", "flexible", "default",
     "ignorable", "map_key", "zero_copy", "entity", "about", "fields",
 }  # fmt: skip
-#: The first key of a document says what it contains; only messages are read here.
+#: The first key of a document shows what it contains; this module reads only messages.
 _MESSAGE_KINDS = {"api", "record", "message"}
 _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants", "configs", "znodes"}
-#: The headers of every frame; a folder that does not define both of them uses Kafka's.
+#: The headers in every frame; a folder that does not define both of them uses Kafka's.
 _HEADERS = {"RequestHeader", "ResponseHeader"}
 _SINGLE_KINDS = ("header", "data", "metadata")
 #: The Python types of a default as read from YAML.
 _DEFAULT_TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "string": (str,), "float64": (int, float)}
 _RELEASE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
-#: The rule of Kafka's `Topic.validate`.
+#: The rule in Kafka's `Topic.validate`.
 _LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
-#: Stands in for an unreadable message until its problems are raised.
+#: Takes the place of an unreadable message until its problems are raised.
 _NOTHING = MessageSpec("", "data", None, NONE)
 
 
@@ -70,11 +70,11 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
     """Read all message files under `folder`.
 
     Returns:
-        The content of each file by its path relative to `folder`, sorted.
+        The content of each file, keyed by path relative to `folder` and sorted.
 
     Raises:
-        SchemaError: files are wrong, two messages share a name, two requests share a key, or there is no file; the
-            error lists every problem of every file.
+        SchemaError: a file is wrong, two messages share a name, two requests share a key, or there are no files; the
+            error lists every problem in every file.
     """
     problems = Problems()
     files: dict[Path, SchemaFile] = {}
@@ -100,7 +100,7 @@ def load_file(path: Path) -> SchemaFile:
 
 
 def headers_of(files: Iterable[SchemaFile]) -> dict[str, MessageSpec]:
-    """Return the specs of `RequestHeader` and `ResponseHeader`, by name: Kafka's unless the files define both."""
+    """Return the specs of `RequestHeader` and `ResponseHeader`, keyed by name: Kafka's unless the files define both."""
     own = {message.name: message for file in files for message in file.messages if message.name in _HEADERS}
     return own if own.keys() == _HEADERS else _kafka_headers()
 
@@ -111,7 +111,7 @@ def _kafka_headers() -> dict[str, MessageSpec]:
 
 
 def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Located]]:
-    """Return the documents of each file that contains messages."""
+    """Return the documents in each file that contains messages."""
     found: dict[Path, list[Located]] = {}
     for path in sorted(folder.rglob("*.yml")):
         problems.add(Problem(path, 0, "schema file names end with .yaml: rename the file, or it will not be read"))
@@ -144,7 +144,7 @@ def _file(path: Path, documents: list[Located]) -> SchemaFile:
 
 
 def _each(items: Iterable[Located], read: Callable[[Located], T], problems: Problems) -> tuple[T, ...]:
-    """Return the result of `read` for each item; add the errors to `problems`."""
+    """Return the result of `read` for each item, adding any errors to `problems`."""
     found = []
     for item in items:
         with problems.collect():
@@ -209,7 +209,7 @@ def _single(source: Located) -> MessageSpec:
 def _body(
     source: Located, name: str, kind: str, key: int | None, listeners: tuple[str, ...] = (), extra: Iterable[str] = ()
 ) -> MessageSpec:
-    """Read the message part of a document."""
+    """Read the part of a document that describes a message."""
     source.place = name
     problems = Problems()
     attempt = problems.attempt
@@ -237,7 +237,7 @@ def _body(
 
 
 def _removed(source: Located) -> tuple[Removal, ...]:
-    """Read which release removed which versions, the oldest first."""
+    """Read which release removed which versions, oldest first."""
     removed = source.optional("removed", dict, None)
     found = []
     for release in removed or ():
@@ -290,7 +290,7 @@ def _field(source: Located, parent: Versions, message: str, prefix: str) -> Fiel
     name = attempt(lambda: source.require("name", str), "")
     if "name" in source and (reason := field_problem(name)):
         problems.add(source.problem(f"name: {reason}", "name"))
-    # An unreadable type is reported only once, not again by the checks that depend on it.
+    # An unreadable type is reported just once, not again by the checks that depend on it.
     kind, array, optional = attempt(lambda: _type(source), ("", False, False))
     versions = attempt(lambda: _versions(source, "versions", parent), parent)
     tag = attempt(lambda: source.optional("tag", int, None), None)
@@ -342,7 +342,7 @@ def _type(source: Located) -> tuple[str, bool, bool]:
 
 
 def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
-    """Return the field with the default that its source states, checked against its type."""
+    """Return the field with the default stated in its source, after checking the default against the field's type."""
     value: Any = source["default"]
 
     def wrong(reason: str) -> SchemaError:
@@ -360,7 +360,7 @@ def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
     elif type(value) not in _DEFAULT_TYPES[field.type]:
         raise wrong(f"not a {field.type}")
     elif field.type == "string" and (size := len(value.encode())) > STRING_BYTES_MAX:
-        raise wrong(f"{size} bytes, and a string has at most {STRING_BYTES_MAX}")
+        raise wrong(f"{size} bytes, but a string may have at most {STRING_BYTES_MAX}")
     elif field.type == "float64" and not math.isfinite(value):
         raise wrong("not finite")
     default: Default = float(value) if field.type == "float64" and value is not None else value
@@ -375,7 +375,7 @@ def _type_name(source: Located, key: str) -> str:
 
 
 def _topic(source: Located) -> str:
-    """Read the name of a topic, which must be one that a broker would create."""
+    """Read a topic name, which must be valid for a broker."""
     topic = source.required_text("topic")
     if not _LEGAL_TOPIC.fullmatch(topic):
         legal = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and neither '.' nor '..'"

@@ -1,8 +1,8 @@
 """YAML documents whose mappings remember their lines, so that an error can name the file, line and key.
 
 This is the first step of loading; `load.py` turns the documents into specs. Plain scalars follow the core schema of
-YAML 1.2, so `no` is text. Tags, anchors and aliases are refused, and depth and size are bounded: reading any file takes
-time proportional to its size and results in documents or a `SchemaError`.
+YAML 1.2, so `no` is text. Tags, anchors and aliases are refused, and depth and size are limited: reading any file takes
+time proportional to its size and yields documents or a `SchemaError`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["FILE_BYTES_MAX", "NESTING_MAX", "Located", "Problem", "Problems", "S
 
 T = TypeVar("T")
 
-#: libyaml's loader; the pure-Python one refuses `string?` inside braces, which YAML 1.2 allows.
+#: libyaml's loader; the pure-Python loader refuses `string?` inside braces, which YAML 1.2 allows.
 _Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
-#: Kafka's largest schema is 20 kB.
+#: Maximum size of a schema; Kafka's largest is 20 kB.
 FILE_BYTES_MAX = 1 << 20
-#: Maximum nesting of mappings and lists; Kafka's schemas use 12.
+#: Maximum nesting of mappings and lists; Kafka's schemas use 12 levels.
 NESTING_MAX = 64
-#: Maximum number of characters in a number: the longest int64 has 20, and a float needs no more than 25.
+#: Maximum number of characters in a number: the longest int64 has 20, and no float needs more than 25.
 _NUMBER_CHARACTERS_MAX = 40
 
 _WORDS = {
@@ -43,12 +43,12 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a schema.
+    """One problem in a schema.
 
     Attributes:
         path: the file.
-        line: the line, from 1; 0 if unknown.
-        reason: the problem, with the message, field and value.
+        line: the line, counted from 1; 0 if unknown.
+        reason: the problem, including the message, field and value.
     """
 
     path: Path
@@ -85,18 +85,18 @@ class SchemaError(Exception):
 
 
 class Problems:
-    """Collects problems, so that one does not hide the next."""
+    """Collects problems, to keep one from hiding the next."""
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
 
     def add(self, *problems: Problem) -> None:
-        """Add problems, each only once."""
+        """Add problems, skipping those already added."""
         self._found.update(dict.fromkeys(problems))
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Catch the `SchemaError` of a block and add its problems."""
+        """Catch a `SchemaError` raised by a block, and add its problems."""
         try:
             yield
         except SchemaError as error:
@@ -118,14 +118,14 @@ class Problems:
         """Raise an error if there are any problems.
 
         Raises:
-            SchemaError: lists all the problems.
+            SchemaError: there are problems; the error lists all of them.
         """
         if self._found:
             raise SchemaError.of(self._found)
 
 
 class Located(dict[str, Any]):
-    """A YAML mapping with the file and line where it begins, and the line of each key.
+    """A YAML mapping with the file and the line where it begins, and with the line of each key.
 
     Attributes:
         place: the name that errors use, such as `FetchRequest: field topics.partitions`; empty for a whole document.
@@ -185,10 +185,10 @@ class Located(dict[str, Any]):
         return items
 
     def only(self, allowed: Iterable[str]) -> None:
-        """Check that the mapping has no other keys.
+        """Check that the mapping has only allowed keys.
 
         Raises:
-            SchemaError: names each key that is not allowed, and the allowed keys.
+            SchemaError: a key is not allowed; the error names each such key, and the allowed keys.
         """
         allowed = sorted(allowed)
         unknown = [key for key in self if key not in allowed]
@@ -203,7 +203,7 @@ class Located(dict[str, Any]):
         """Return a required one-line text.
 
         Raises:
-            SchemaError: the key is missing, or as for `text`.
+            SchemaError: the key is missing, or its value is refused by `text`.
         """
         self.require(key, str)
         return self.text(key)
@@ -249,12 +249,12 @@ def read_documents(path: Path) -> list[Located]:
 
 
 def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterator[Located]:
-    """Yield the documents of YAML text, each as soon as it is complete.
+    """Yield the documents in YAML text, each as soon as it is complete.
 
     Args:
         path: the file, for errors.
         content: the text in UTF-8.
-        repeated_keys: whether a key may be repeated; the last value counts, as in most JSON readers.
+        repeated_keys: whether a key may be repeated; the last value is used, as in most JSON readers.
 
     Raises:
         SchemaError: as for `read_documents`.
@@ -278,7 +278,7 @@ def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterato
 
 
 class _Reader:
-    """Builds values from the events of one document."""
+    """Builds the values in one document from its events."""
 
     def __init__(self, path: Path, events: Iterator[yaml.Event], repeated_keys: bool) -> None:
         self._path = path
@@ -288,7 +288,7 @@ class _Reader:
     def document(self) -> Located:
         event = next(self._events)
         if not isinstance(event, yaml.MappingStartEvent):
-            raise self._error(event, "a schema is a mapping")
+            raise self._error(event, "a schema must be a mapping")
         self._check_properties(event)
         return self._mapping(event, 1)
 
@@ -297,7 +297,7 @@ class _Reader:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             self._check_properties(event)
             if not isinstance(event, yaml.ScalarEvent):
-                raise self._error(event, "a key is one word")
+                raise self._error(event, "a key must be a single word")
             key = event.value
             if key in mapping and not self._repeated_keys:
                 raise self._error(event, f"key {shown(key)} is used twice")
@@ -319,14 +319,14 @@ class _Reader:
         return items
 
     def _check_properties(self, event: yaml.Event) -> None:
-        """Refuse anchors and aliases, which let a small file expand to a huge one, and tags, which need code."""
+        """Refuse anchors and aliases, which let a small file expand to a huge one, and tags, which would need code."""
         if isinstance(event, yaml.AliasEvent):
-            raise self._error(event, f"alias *{event.anchor}: schemas have no anchors and aliases")
+            raise self._error(event, f"alias *{event.anchor}: schemas must not contain anchors or aliases")
         if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)):
             if event.anchor is not None:
-                raise self._error(event, f"anchor &{event.anchor}: schemas have no anchors and aliases")
+                raise self._error(event, f"anchor &{event.anchor}: schemas must not contain anchors or aliases")
             if event.tag is not None:
-                raise self._error(event, f"tag {event.tag!r}: schemas have no YAML tags")
+                raise self._error(event, f"tag {event.tag!r}: schemas must not contain YAML tags")
 
     def _scalar(self, event: yaml.ScalarEvent) -> str | int | float | bool | None:
         """Return a plain scalar as the core schema of YAML 1.2 reads it."""

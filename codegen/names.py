@@ -1,6 +1,6 @@
-"""Check that generated code can use the names of a schema, and find the known name closest to an unknown one.
+"""Check that generated code can use the names in a schema, and find the known name closest to an unknown one.
 
-Each function returns the problem of a name, or nothing; the caller adds file, line and place.
+Each check returns the problem with a name, or nothing; the caller adds file, line and place.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = [
     "type_problem",
 ]
 
-#: Other names in the package of constants and enumerations.
+#: Names already taken in the package of constants and enumerations.
 TAKEN_CONSTANTS = frozenset({"MODULES", "TYPE_CHECKING"})
 
-#: Attributes that every generated message class has besides its fields.
+#: Attributes of every generated message class other than its fields.
 TAKEN_FIELDS = frozenset({"self", "unknown_tags"})
 
-#: Names that generated modules import, and attributes that every message class has besides its structures.
+#: Names that generated modules import, and attributes of every message class other than its structures.
 TAKEN_TYPES = frozenset(
     {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "MODULES", "Message", "SCHEMA", "Schema"}
     | {"Sequence", "UnknownTags", "V"}
@@ -44,10 +44,10 @@ TAKEN_ZNODE_NAMES = frozenset(
 #: Suffixes of message names, which a query may omit.
 _ENDINGS = re.compile("(?:request|response|key|value|record)$")
 
-#: Maximum number of characters of a name to compare: the time grows with their number, and no known name is longer.
+#: Maximum number of characters in a name to compare: the time grows with their number, and no known name is longer.
 _COMPARED_CHARACTERS_MAX = 100
 
-#: Maximum number of characters that an error quotes of a value.
+#: Maximum number of characters that an error quotes from a value.
 _SHOWN_CHARACTERS_MAX = 60
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -79,7 +79,7 @@ def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error about a name: the closest known one, ignoring case; empty if none is close.
+    """Return the end of an error about a name: the closest known name, ignoring case; empty if none is close.
 
     Args:
         name: the unknown name.
@@ -94,6 +94,6 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as errors quote it: its repr on one line, cut if it is long."""
+    """Return a value as errors quote it: its repr on one line, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"

@@ -1,7 +1,7 @@
 """Read the record formats: the byte layout of a batch, a record or an old message.
 
-A format is a sequence of fields like a message's, with features that messages do not need: named bits, varints, lengths
-and checksums over a range of fields, a compressed region. Errors name the file, line, format and field, and are all
+A format is a sequence of fields, like a message, with features that messages do not need: named bits, varints, lengths
+and checksums over a range of fields, and a compressed region. Errors name the file, line, format and field, and are all
 reported together.
 """
 
@@ -19,12 +19,12 @@ from kafkawire.codegen.spec import INTEGERS
 
 __all__ = ["FIXED", "Bits", "RecordField", "RecordFormat", "load_record_format", "load_record_formats"]
 
-#: Types of fixed size, with their `struct` codes.
+#: The types of fixed size, with their `struct` codes.
 FIXED = {"int8": "b", "int16": "h", "int32": "i", "uint32": "I", "int64": "q"}
 
 _VARINTS = {"varint", "varlong"}
 _WITH_LENGTH = {"bytes", "string"}
-#: One bit or a range of bits.
+#: Matches one bit or a range of bits.
 _PLACE = re.compile(r"(?P<low>[0-9]{1,2})(?:-(?P<high>[0-9]{1,2}))?")
 _CHECKSUMS = ("crc32", "crc32c")
 _FIELD = {
@@ -66,7 +66,7 @@ class RecordField:
         type: `int8` to `int64`, `varint`, `varlong`, `bytes`, `string`, or the name of a format.
         array: whether it is a sequence.
         nullable: whether a length of -1 means null.
-        offset: its position, in bytes from the start; None after a field of variable size.
+        offset: its position, in bytes from the start; None if a field of variable size precedes it.
         default: its value if none is set.
         const: the only value that it may have.
         measures: the first field whose bytes it counts; the count extends to the end.
@@ -122,7 +122,7 @@ class RecordFormat:
 
 
 def load_record_formats(folder: Path) -> dict[str, RecordFormat]:
-    """Read every record format of a folder of schemas, by name.
+    """Read every record format in a folder of schemas; return them keyed by name.
 
     Raises:
         SchemaError: files are wrong, two formats share a name, or a field's type is an unknown format.
@@ -151,7 +151,7 @@ def load_record_format(path: Path) -> RecordFormat:
     """
     documents = read_documents(path)
     if len(documents) != 1:
-        raise SchemaError(path, 0, f"{len(documents)} documents; a record format is a single one")
+        raise SchemaError(path, 0, f"{len(documents)} documents instead of one with a record format")
     source = documents[0]
     name: str = source.require("record_format", str)
     source.place = name
@@ -168,7 +168,7 @@ def load_record_format(path: Path) -> RecordFormat:
 
 
 def _type_problems(path: Path, format_: RecordFormat, formats: Mapping[str, RecordFormat]) -> list[Problem]:
-    """Return the problems of fields whose type is an unknown format."""
+    """Return a problem for each field whose type is an unknown format."""
     return [
         Problem(
             path,
@@ -229,7 +229,7 @@ def _field(item: Located, offset: int | None) -> RecordField:
     name: str = attempt(lambda: item.require("name", str), "")
     if "name" in item and (reason := field_problem(name)):
         problems.add(item.problem(f"name: {reason}", "name"))
-    # An unreadable type is reported only once, not again by the checks that depend on it.
+    # An unreadable type is reported just once, not again by the checks that depend on it.
     kind, array, nullable = attempt(lambda: _type(item), ("", False, False))
     length: str | None = attempt(lambda: item.optional("length", str, None), None)
     if (kind and (kind in _WITH_LENGTH) != ("length" in item)) or length not in (None, *FIXED, *_VARINTS):

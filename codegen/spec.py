@@ -1,8 +1,8 @@
 """The content of a schema as Python values: messages, structures, fields.
 
-`load.py` creates these values from YAML, `definitions.py` from the definitions inside a Kafka release, and `dump.py`
-writes them back; the emitters, the comparison of releases and the documentation read them. They know nothing about
-files or generated code.
+`load.py` creates these values from YAML, and `definitions.py` from the definitions inside a Kafka release; `dump.py`
+writes them back. The emitters, the comparison of releases and the documentation read them. This module knows nothing
+about files or generated code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INTEGERS = {
     "int64": (-(2**63), 2**63 - 1),
 }
 
-#: Maximum size of a string in UTF-8: its classic length is an int16, and Kafka keeps the limit in flexible versions.
+#: Maximum size of a string in UTF-8: its classic length is an int16, and Kafka keeps this limit in flexible versions.
 STRING_BYTES_MAX = INTEGERS["int16"][1]
 
 PRIMITIVES = frozenset({*INTEGERS, "bool", "float64", "uuid", "string", "bytes", "records"})
@@ -55,7 +55,7 @@ class _NoDefault:
         return "NO_DEFAULT"
 
 
-#: The definition has no default, so the type's default applies: 0, empty or a new structure.
+#: Means that the definition has no default, so the type's default applies: 0, empty, or a new structure.
 NO_DEFAULT = _NoDefault()
 
 Default = bool | int | float | str | None | _NoDefault
@@ -76,10 +76,10 @@ class FieldSpec:
         flexible: overrides the message's flexible versions for this field; None follows the message.
         default: the value if none is set.
         ignorable: whether a version that lacks the field drops its value silently.
-        map_key: whether it is part of the key by which Kafka indexes the elements.
+        map_key: whether it is part of the key that Kafka uses to index the elements.
         zero_copy: whether Kafka reads it without copying it.
         entity: the kind of thing that the value names, such as `topic_name`.
-        about: facts that the name does not express; may be empty.
+        about: what the name does not express; may be empty.
         fields: the fields of an inline structure.
         line: its line, for errors.
     """
@@ -115,7 +115,7 @@ class StructSpec:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Versions of a message that a release removed; they are history, but their bytes are still known.
+    """Versions of a message that a release removed; they are obsolete, but their encoding is still known.
 
     Attributes:
         release: the first release without them, such as `4.0`.
@@ -138,7 +138,7 @@ class MessageSpec:
         flexible: the versions with compact lengths and tagged fields, current or not.
         deprecated: versions that a later release will remove.
         unstable: whether the highest version may still change.
-        listeners: where a request is accepted: `broker`, `controller`.
+        listeners: the listeners that accept a request: `broker`, `controller`.
         removed: the removed versions, oldest first; `versions` directly follows them.
         structs: shared structures.
         fields: the fields in wire order.
@@ -196,7 +196,7 @@ def _inner(fields: tuple[FieldSpec, ...]) -> Iterator[tuple[str, tuple[FieldSpec
 
 @dataclass(frozen=True, slots=True)
 class ApiFile:
-    """A file under `messages/`: one API with its request and response."""
+    """A file under `messages/`, with one API's request and response."""
 
     name: str
     request: MessageSpec
@@ -207,7 +207,7 @@ class ApiFile:
     #: Version of the request header if it is not 2 in flexible versions and 1 in others; none of Kafka's APIs needs it.
     request_header: int | None = None
     about: str = ""
-    #: Version of the header of the request's version 0, if it differs from the other classic versions'.
+    #: Version of the request header in version 0 of the request, if it differs from that in the other classic versions.
     first_request_header: int | None = None
 
     @property
@@ -216,7 +216,7 @@ class ApiFile:
         return self.request, self.response
 
     def request_headers(self, headers: Mapping[str, MessageSpec]) -> tuple[int, int]:
-        """Return the version of the request header in classic and in flexible versions.
+        """Return the versions of the request header in classic and in flexible versions.
 
         Args:
             headers: `RequestHeader` and `ResponseHeader`, by name.
@@ -224,11 +224,11 @@ class ApiFile:
         return _header_versions(headers["RequestHeader"], self.request_header)
 
     def response_headers(self, headers: Mapping[str, MessageSpec]) -> tuple[int, int]:
-        """Return the version of the response header in classic and in flexible versions."""
+        """Return the versions of the response header in classic and in flexible versions."""
         return _header_versions(headers["ResponseHeader"], self.response_header)
 
     def header_version(self, message: MessageSpec, version: int, headers: Mapping[str, MessageSpec]) -> int:
-        """Return the header version for one version of a message, the request or the response."""
+        """Return the header version for one version of a message, which is the request or the response."""
         if message is self.response:
             return self.response_headers(headers)[version in message.flexible]
         if version == 0 and self.first_request_header is not None:
@@ -242,7 +242,7 @@ def _header_versions(header: MessageSpec, special: int | None) -> tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """A file under `coordinator/`: the key and value of one record type of an internal topic."""
+    """A file under `coordinator/`, with the key and value of one record type in an internal topic."""
 
     name: str
     topic: str
@@ -258,7 +258,7 @@ class RecordFile:
 
 @dataclass(frozen=True, slots=True)
 class SingleFile:
-    """A file of other messages: headers, control records, metadata records."""
+    """A file with any other message: a header, a control record, a metadata record."""
 
     messages: tuple[MessageSpec, ...]
 
@@ -269,7 +269,7 @@ SchemaFile = ApiFile | RecordFile | SingleFile
 def topic_of(path: Path, file: SchemaFile) -> str:
     """Return the topic whose records a file describes; empty if it describes none.
 
-    A coordinator's record file names its topic; metadata records belong to the topic that their folder is named after.
+    A coordinator's record file names its topic; metadata records belong to the topic after which their folder is named.
 
     Args:
         path: path of the file, relative to the folder of schemas.

@@ -1,4 +1,4 @@
-"""The complete content of a folder of schemas, or of the jars of a release."""
+"""The complete content of a folder of schemas, or of a release's jars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkawire.codegen.znodes import RegistrySpec, load_registry
 
 __all__ = ["State", "comparable", "load_state"]
 
-#: The message that every release of Kafka defines, because connections begin with it, but that no folder of custom APIs
+#: The message that every release of Kafka defines, because connections begin with it, but no folder of custom APIs
 #: needs.
 _IN_EVERY_RELEASE = "ApiVersionsRequest"
 
@@ -26,12 +26,12 @@ class State:
     """The content of schemas.
 
     Attributes:
-        files: the messages, by path.
-        formats: the record formats, by name; None if there are none, as in a jar.
+        files: the messages, keyed by path.
+        formats: the record formats, keyed by name; None if there are none, as in a jar.
         errors: the error codes, or None.
         enumerations: the enumerations, or None.
         constants: the constants, or None.
-        configs: the configurations by kind of resource, or None.
+        configs: the configurations, keyed by kind of resource, or None.
         registry: the data that Kafka keeps in ZooKeeper, or None.
     """
 
@@ -65,7 +65,7 @@ class State:
 
 
 def _with_messages(file: SchemaFile, names: set[str]) -> SchemaFile | None:
-    """Return a file with only the named messages; None if it has none of them."""
+    """Return a file reduced to the named messages; None if it has none of them."""
     kept = tuple(message for message in file.messages if message.name in names)
     if not kept:
         return None
@@ -73,10 +73,10 @@ def _with_messages(file: SchemaFile, names: set[str]) -> SchemaFile | None:
 
 
 def comparable(old: State, new: State) -> tuple[State, State]:
-    """Return two comparable states, without differences that exist only because one is not a whole release.
+    """Return two comparable states, without differences that exist only because one of them is not a whole release.
 
-    A folder of custom APIs, or one jar of several, defines a part of a protocol. Only that part of a release is
-    compared with it. Two releases, or two states of the same part, are compared as a whole.
+    A folder of custom APIs, or one jar of several, defines part of a protocol, and is compared only with that part of a
+    release. Two releases, or two states of the same part, are compared as a whole.
     """
     is_old_whole, is_new_whole = (_IN_EVERY_RELEASE in state.names for state in (old, new))
     if is_old_whole and not is_new_whole:
@@ -90,7 +90,7 @@ def load_state(folder: Path) -> State:
     """Read a folder of schemas.
 
     Raises:
-        SchemaError: files are wrong; the error lists every problem of every file.
+        SchemaError: a file is wrong; the error lists every problem in every file.
     """
     problems = Problems()
     attempt = problems.attempt

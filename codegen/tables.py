@@ -31,12 +31,12 @@ class ErrorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """Numbers with names.
+    """Named numbers.
 
     Attributes:
         name: our name, in CamelCase.
         about: their purpose.
-        values: the numbers by name.
+        values: the numbers, keyed by name.
         source: the Kafka class that defines them; empty if there is none.
     """
 
@@ -48,7 +48,7 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """One value with a name.
+    """A named value.
 
     Attributes:
         name: our name, in capitals.
@@ -67,7 +67,7 @@ T = TypeVar("T", ErrorSpec, Enumeration, Constant)
 
 
 def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
-    """Read `errors.yaml`, in order of the codes.
+    """Read `errors.yaml`; return the error codes in numeric order.
 
     Raises:
         SchemaError: the file is wrong, or a code or name is used twice.
@@ -164,7 +164,7 @@ def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str
         path: the file.
         key: the key of the list.
         read: reads one entry.
-        names: the names used so far, to which the new ones are added.
+        names: the names used so far, to which new ones are added.
         problems: collects the problems, including names used twice.
     """
     found: list[T] = []
@@ -179,7 +179,7 @@ def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str
 
 
 def _entries(path: Path, key: str, problems: Problems) -> Iterator[Located]:
-    """Yield the elements of the list `key` in every document; errors go to `problems`."""
+    """Yield the elements of the list `key` in every document, adding any errors to `problems`."""
     with problems.collect():
         for document in read_documents(path):
             document.require(key, list)

@@ -1,7 +1,7 @@
 """Ranges of message versions, and their algebra.
 
-A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: up to the newest version) or `none`. Everything
-version-dependent in a schema is such a range.
+A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: up to the newest version) or `none`. Everything in
+a schema that depends on versions is such a range.
 
 Source: KIP-482; the version syntax of Apache Kafka's message definitions.
 """
@@ -19,7 +19,7 @@ OPEN = 32767
 
 _FORM = re.compile(r"(?P<first>[0-9]+)(?:(?P<open>\+)|-(?P<last>[0-9]+))?")
 
-#: Maximum number of digits to parse; a longer number is considered too large without being parsed.
+#: Maximum number of digits to parse; a longer number is refused as too large without being parsed.
 _DIGITS_MAX = 9
 
 #: Maximum number of characters shown of an invalid version range.
@@ -46,7 +46,7 @@ class Versions:
             text: `3`, `0-4`, `2+` or `none`.
 
         Raises:
-            ValueError: the text has none of these forms, its ends are reversed, or an end is above `OPEN`.
+            ValueError: the text has none of these forms, its ends are in the wrong order, or an end is above `OPEN`.
         """
         if text == "none":
             return NONE

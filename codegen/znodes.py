@@ -1,6 +1,6 @@
-"""Read the table of the data that Kafka keeps in ZooKeeper, `registry.yaml`: nodes, contents and their structures.
+"""Read `registry.yaml`, which describes the data that Kafka keeps in ZooKeeper: nodes, content types and structures.
 
-Errors name the file, the line and the node (or the content and field), and are all reported together.
+Errors name the file, the line and the node (or the content type and field), and are all reported together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MODES: Final = ("persistent", "ephemeral", "persistent_sequential")
 #: Who may access a node when Kafka protects its nodes.
 ACCESS: Final = ("open", "readable", "secret")
 
-#: Kinds of parameters in paths; `?` marks one that may be `<default>`.
+#: The kinds of parameters in paths; `?` marks a kind that may be `<default>`.
 PARAMETER_KINDS: Final = ("int32", "int32?", "string", "sanitized", "sanitized?", "sequence")
 
 #: The types of plain text content.
@@ -49,7 +49,7 @@ SCALARS: Final = (
     "int8", "int16", "int32", "int64", "string", "sanitized", "text_int64", "uuid", "version", "text_version",
 )  # fmt: skip
 
-#: The kinds of map from which Kafka writes objects; each has its own order.
+#: The kinds of maps from which Kafka writes objects; each has its own iteration order.
 ORDERS: Final = ("as_inserted", "java_hash_map", "java_properties", "scala_hash_map", "scala_map")
 
 _TYPE: Final = re.compile(
@@ -75,7 +75,7 @@ class ZnodeType:
     Attributes:
         name: one of `SCALARS`, or a structure.
         is_array: whether it is an array, or a map whose values are arrays.
-        keys: the type of the keys of a map, `string` or `int32`; empty if it is not a map.
+        keys: the type of a map's keys, `string` or `int32`; empty if it is not a map.
         is_nullable: whether it may be null.
     """
 
@@ -99,7 +99,7 @@ class ZnodeFieldSpec:
         has_default: whether it has a default.
         default: the value if it is missing: a number, a text, None, `[]` or `{}`.
         is_omitted: whether it is omitted when it has its default value.
-        min: the lowest value; None for the lowest of its type.
+        min: the lowest value; None for the lowest value of its type.
         one_of: the only allowed values; empty if any value is allowed.
         order: one of `ORDERS`.
         about: its meaning, in one line.
@@ -122,7 +122,7 @@ class ZnodeFieldSpec:
 
 @dataclass(frozen=True, slots=True)
 class StructureSpec:
-    """A structure inside contents.
+    """A structure inside content.
 
     Attributes:
         name: the name of its class.
@@ -145,10 +145,10 @@ class ContentSpec:
         name: the name of its class.
         about: its purpose, as a sentence.
         fields: its fields, in the order in which Kafka writes them.
-        versions: the versions that are known.
+        versions: the known versions.
         accepts: the versions that Kafka reads; None if it does not check the version.
         writes: the versions that can be written.
-        is_default_if_empty: whether a node without content stands for the defaults of all fields.
+        is_default_if_empty: whether a node without content means that all fields have their defaults.
         refuses_unknown: whether Kafka refuses an unknown field.
     """
 
@@ -170,7 +170,7 @@ class ZnodeSpec:
         name: its name in capitals.
         path: its path, with the names of parameters in braces.
         about: its purpose.
-        parameters: the kinds of its parameters by name, in path order.
+        parameters: the kinds of its parameters, keyed by name and in path order.
         mode: one of `MODES`.
         content: one of `TEXT_CONTENTS`, or the name of a content type; empty if the node has no content.
         is_made_at_startup: whether a broker creates it when it starts.
@@ -189,7 +189,7 @@ class ZnodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class RegistrySpec:
-    """All nodes, contents and structures, in file order."""
+    """All nodes, content types and structures, in file order."""
 
     znodes: tuple[ZnodeSpec, ...]
     contents: tuple[ContentSpec, ...]
@@ -200,7 +200,7 @@ def load_registry(path: Path) -> RegistrySpec:
     """Read `registry.yaml`.
 
     Raises:
-        SchemaError: it is invalid, a name or a path is used twice, or a name refers to nothing in the file.
+        SchemaError: the file is invalid, a name or a path is used twice, or a name refers to nothing in it.
     """
     documents = read_documents(path)
     if len(documents) != 1:
@@ -237,7 +237,7 @@ def _mappings(document: Located, key: str, problems: Problems) -> list[Located]:
 def _read_all(
     document: Located, key: str, read: Callable[[Located], Spec], names: set[str], problems: Problems
 ) -> Iterator[Spec]:
-    """Yield each entry of the list `key`; errors go to `problems`."""
+    """Yield each entry of the list `key`, adding any errors to `problems`."""
     for item in _mappings(document, key, problems):
         with problems.collect():
             spec = read(item)
@@ -356,7 +356,7 @@ def _field(item: Located, place: str, structures: set[str]) -> ZnodeFieldSpec:
         raise item.error("order: only maps have one", "order")
     values: list[int | str] = item.optional("one_of", list, [])
     if not all(isinstance(value, int | str) and not isinstance(value, bool) for value in values):
-        raise item.error("one_of: expected numbers or texts", "one_of")
+        raise item.error("one_of: expected numbers or text", "one_of")
     return ZnodeFieldSpec(
         name,
         item.text("key") or name,

@@ -1,1 +1,1 @@
-"""Turn specs into text."""
+"""Turn specs into text: generated modules and reference pages."""

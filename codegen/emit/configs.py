@@ -1,6 +1,6 @@
-"""Write the modules of configurations: one with facts, and a separate one with descriptions.
+"""Write the modules of configurations: one with the facts, and a separate one with the descriptions.
 
-The descriptions are as long as the facts, and are needed only when documentation is requested.
+The descriptions take as much space as the facts, but are needed only when documentation is requested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Here(NamedTuple):
     """How the reference broker treats a configuration that affects it.
 
     Attributes:
-        option: the name of the option, if it differs from Kafka's name with underscores.
+        option: the option's name, if it is not Kafka's name with underscores.
         default: the broker's own default; None for Kafka's.
         min: the lowest value; None for Kafka's.
         also: an accepted value outside the range.
@@ -40,14 +40,15 @@ class ConfigKey(NamedTuple):
         name: its name in Kafka.
         type: the type of its value.
         default: Kafka's default as text; None if there is none.
-        min: the lowest value of a number, None if only its type limits it.
+        min: the lowest value of a number; None if only its type limits it.
         max: the highest value, likewise.
         also: an accepted value outside that range.
-        one_of: the only values allowed for a text, or for each entry of a list; empty if any value is accepted.
+        one_of: the only values allowed for text, or for each entry of a list; empty if any value is accepted.
         any_case: whether case is ignored.
         rule: a further rule for the value; empty if there is none.
         update: for a broker configuration, whether and where a running broker accepts a new value.
-        broker: for a topic's or a group's, the broker configuration that is its default; empty if there is none.
+        broker: for a topic or group configuration, the broker configuration that supplies its default; empty if there
+            is none.
         synonyms: other names for the same value, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
     """
@@ -68,7 +69,7 @@ class ConfigKey(NamedTuple):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a running broker keeps the value that it was started with."""
+        """Whether a running broker keeps the value with which it was started."""
         return self.update == "read-only"
 
 

@@ -1,4 +1,4 @@
-"""Write the Python module of one schema file: a class per message, its field table and its schema.
+"""Write the Python module for one schema file: for each message, a class, its field table and its schema.
 
 A class covers all versions of its message. The structures of a message are nested in its class. The field tables come
 after the classes because a class body cannot refer to the classes that enclose it.
@@ -63,7 +63,7 @@ def emit_messages(path: Path, file: SchemaFile, digest: str) -> str:
     Args:
         path: path of the schema, relative to the folder of schemas.
         file: its content.
-        digest: SHA-256 of its text, in hexadecimal.
+        digest: the SHA-256 of its text, in hexadecimal.
     """
     messages = [message for message in file.messages if message.known]
     classes = "\n\n\n".join("\n".join(_message_class(file, message)) for message in messages)
@@ -120,7 +120,7 @@ def _message_about(file: SchemaFile, message: MessageSpec) -> str:
 
 
 def _struct_about(message: MessageSpec, struct: str, about: str) -> str:
-    """Return the description of a shared structure, or a text naming the field that uses it."""
+    """Return the description of a structure, or a text that names the field or message that uses it."""
     if struct in {shared.name for shared in message.structs}:
         return about or f"A structure that several fields of `{message.name}` share"
     groups = [message.fields, *(fields for _name, fields, _about in message.all_structs())]
@@ -137,9 +137,9 @@ def _wrapped(text: str, margin: str, opening: str = "", hanging: str = "") -> li
 
     Args:
         text: the words.
-        margin: put before every line.
-        opening: put before the first word.
-        hanging: put before every line except the first.
+        margin: the text before every line.
+        opening: the text before the first word.
+        hanging: the text before every line except the first.
     """
     text = docstring_text(text)
     return textwrap.wrap(
@@ -177,7 +177,7 @@ def _docstring(about: str, fields: tuple[FieldSpec, ...], margin: str) -> Iterat
 
 
 def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -> Iterator[str]:
-    # Fields of removed versions come last: the order of the other fields determines the positional arguments.
+    # Fields of removed versions come last, because the order of the fields determines the positional arguments.
     history = [field for field in fields if _is_history(message, field)]
     living = [field for field in fields if field not in history]
     names = [*(field.name for field in living), "unknown_tags", *(field.name for field in history)]
@@ -190,7 +190,7 @@ def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -
     yield ""
     tags = "unknown_tags: UnknownTags = ()"
     yield from _call(f"{margin}def __init__(", ["self", *arguments, tags, *more], ") -> None:")
-    # DEFAULT stays in the slot until the structure is read; see `MessageType`.
+    # DEFAULT stays in the slot until the field is read; see `MessageType`.
     yield from (f"{margin}{_STEP}self.{name} = {name}" for name in names)
 
 
@@ -200,7 +200,7 @@ def _is_history(message: MessageSpec, field: FieldSpec) -> bool:
 
 
 def _call(opening: str, parts: list[str], closing: str) -> list[str]:
-    """Return parts in brackets: on one line if they fit, otherwise one per line."""
+    """Return parts in brackets, on one line if they fit, otherwise one per line."""
     single = f"{', '.join(parts)}{',' if len(parts) == 1 and closing == ')' else ''}"
     line = f"{opening}{single}{closing}"
     if len(line) <= _LINE:
@@ -248,7 +248,7 @@ def _tables(message: MessageSpec) -> Iterator[str]:
 
 
 def removed_text(message: MessageSpec) -> str:
-    """Return, as Python source, which release removed which versions of a message."""
+    """Return the removed versions of a message, with the releases that removed them, as Python source."""
     pairs = [
         f"({json.dumps(each.release)}, V({each.versions.first}, {each.versions.last}))" for each in message.removed
     ]
@@ -285,6 +285,6 @@ def _field(message: MessageSpec, field: FieldSpec) -> Iterator[str]:
 
 
 def _range(message: MessageSpec, versions: Versions) -> str:
-    """Return a range limited to versions that the message has or had; an empty one is written as V(0, -1)."""
+    """Return a range, limited to versions that the message has or had; an empty range is written as V(0, -1)."""
     both = versions & message.known
     return f"V({both.first}, {both.last})"

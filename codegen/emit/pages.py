@@ -1,4 +1,4 @@
-"""Make pages of the protocol reference from the templates in `templates/`, which contain all of its HTML.
+"""Make the pages of the protocol reference from the templates in `templates/`, which contain all of its HTML.
 
 Every value is escaped: a description in a schema may contain anything.
 """
@@ -13,11 +13,11 @@ __all__ = ["environment", "rendered"]
 
 
 def rendered(template: str, **values: object) -> str:
-    """Return the page that a template produces from values.
+    """Return the page that a template produces for given values.
 
     Args:
         template: the name of its file.
-        values: the values that the template uses, by name.
+        values: the values that the template uses, keyed by name.
 
     Raises:
         jinja2.UndefinedError: the template uses a name that has no value.

@@ -1,6 +1,6 @@
-"""Define how the generated code of the record engines handles each field of a record.
+"""Define how the record engines' generated code handles each field of a record.
 
-Both emitters, for Python and Cython, use this module, so the engines agree on what a schema may contain.
+The emitters for Python and Cython both use this module, so the engines agree on what a schema may contain.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kafkawire.codegen.record_formats import FIXED, RecordField, RecordFormat
 
 __all__ = ["VARINT_BITS", "Part", "part", "passed"]
 
-#: The number of bits of each variable-size number.
+#: The number of bits in each type of variable-size number.
 VARINT_BITS = {"varint": 32, "varlong": 64}
 
 

@@ -1,4 +1,4 @@
-"""Write the table of the records in Kafka's internal topics, by topic and record type."""
+"""Write the table of the records in Kafka's internal topics, keyed by topic and record type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
-    """Return the module that says which messages the records of an internal topic contain.
+    """Return the module that lists the messages in the records of each internal topic.
 
     It includes removed types, because old segments may contain them.
     """

@@ -10,7 +10,7 @@ from kafkawire.codegen.record_formats import FIXED, Bits, RecordField, RecordFor
 
 __all__ = ["RECORD_FORMATS", "emit_record_constants", "emit_record_formats"]
 
-#: The prefix of a format's names; a single `struct` reads the fixed part at its start.
+#: The prefix of each format's names; a single `struct` reads the fixed part at the start of such a format.
 _PREFIXES = {
     "RecordBatch": "BATCH",
     "MessageV0": "MESSAGE_V0",
@@ -23,13 +23,13 @@ _PREFIXES = {
     "TimeIndexEntry": "TIME_INDEX_ENTRY",
 }
 
-#: The formats that go into the tables; a folder may have others, which appear only in the reference.
+#: The formats that go into the tables; a folder may contain others, which appear only in the reference.
 RECORD_FORMATS = frozenset(_PREFIXES)
 
-#: The formats that the extension needs; old messages are always read in Python.
+#: The formats that the extension needs; old messages are always read by Python code.
 _NATIVE = ("RecordBatch", "Record", "RecordHeader")
 
-#: Written out like the constructors of messages, because creating a dataclass takes a millisecond.
+#: The class is written out, like the constructors of messages, because creating a dataclass takes a millisecond.
 _FIELD_CLASS = [
     "class FormatField:",
     '    """One field of a record format; the `construct` engine is made from these.',
@@ -100,7 +100,7 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
 
 
 def emit_record_constants(formats: Mapping[str, RecordFormat], digest: str) -> str:
-    """Return the numbers that the extension needs as a Cython enumeration."""
+    """Return a Cython enumeration of the numbers that the extension needs."""
     lines = [*header("records/", digest), "cdef enum:"]
     for name in _NATIVE:
         lines += [f"    {constant} = {value}" for constant, value in _constants(formats[name], _PREFIXES[name])]
@@ -167,7 +167,7 @@ def _size(kind: str) -> int:
 
 
 def _smallest(field: RecordField) -> int:
-    """Return the minimum size of a field: the size of its length or count, if it has one."""
+    """Return the minimum size of a field, which is the size of its length or count if it has one."""
     if field.array:
         return 0 if field.count is None or not _is_type(field.count) else _size(field.count)
     return _size(field.length or field.type)

@@ -1,6 +1,6 @@
 """Write the Cython that reads and writes a record and the header of a batch: `record_codec.pxi`.
 
-The code is straight-line: the order and width of every field are part of its text, and nothing is looked up. The
+The code is straight-line: the order and width of every field are part of its text, so nothing is looked up. The
 extension exchanges structures with named fields, so reordering a schema's fields changes only this text.
 """
 
@@ -21,7 +21,7 @@ _ABOUT = """\
 # In these structures, a size below 0 means null. The elements after `..._count` are in encoded form; when they are
 # written, `..._bytes` is the size of that form."""
 
-#: How the numbers of a header are loaded and stored at `p + PLACE`; see `native_numbers.pxi`.
+#: How the numbers in a header are loaded and stored at `p + PLACE`; see `native_numbers.pxi`.
 _LOADS = {
     "int8": "<int8_t>p[{0}]",
     "int16": "<int16_t>load16(p + {0})",
@@ -42,7 +42,7 @@ def emit_native_record_codec(formats: Mapping[str, RecordFormat], digest: str) -
     """Return the text that the extension includes to read and write records and the header of a batch.
 
     Args:
-        formats: all record formats, by name.
+        formats: all record formats, keyed by name.
         digest: the digest of the schemas.
 
     Raises:

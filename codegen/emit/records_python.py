@@ -1,6 +1,6 @@
 """Write the Python that reads and writes a record and the header of a batch: `record_codec.py`.
 
-The code is straight-line: the order and width of every field are part of its text, and nothing is looked up. Arguments
+The code is straight-line: the order and width of every field are part of its text, so nothing is looked up. Arguments
 and results are sorted by name, so reordering a schema's fields changes only this module.
 """
 
@@ -15,7 +15,7 @@ from kafkawire.codegen.spec import snake_case
 
 __all__ = ["emit_record_codec"]
 
-#: The length at which the formatter would break lines.
+#: The line length at which the formatter would break lines.
 _LINE_LENGTH = 120
 
 _HEAD = '''\
@@ -58,7 +58,7 @@ def emit_record_codec(formats: Mapping[str, RecordFormat], digest: str) -> str:
     """Return the module that reads and writes records and the header of a batch.
 
     Args:
-        formats: all record formats, by name.
+        formats: all record formats, keyed by name.
         digest: the digest of the schemas.
 
     Raises:

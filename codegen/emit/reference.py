@@ -1,8 +1,8 @@
-"""Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
+"""Write the protocol reference: static pages with every message, version and field, the error codes, and enumerations.
 
-Like the generated code, the pages are a tree of texts: reproducible, and testable without a folder. They need no
-script: layouts collapse with `details`. This module selects the facts and puts them into words; `templates/` has the
-HTML.
+Like the generated code, the pages are a tree of texts, which is reproducible and can be tested without a folder. They
+need no scripts, since layouts collapse using `details`. This module selects the facts and words them; `templates/`
+contains the HTML.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["reference_tree"]
 
 _STYLE = Path(__file__).with_name("reference.css")
 
-#: Titles of the folders of schemas, in the order of the index; APIs come before them, in their own table.
+#: Titles for the folders of schemas, in index order; APIs come before them, in a table of their own.
 _FOLDERS = {
     "headers.yaml": "Headers",
     "groups": "Consumer protocol",
@@ -65,7 +65,7 @@ class _Api(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """Messages of a folder that do not belong to an API, each with the path of its page."""
+    """The messages in a folder that do not belong to an API, each with the path of its page."""
 
     title: str
     messages: list[tuple[str, MessageSpec]]
@@ -84,7 +84,7 @@ class _Field(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """The changes from the previous version: for each, the name of a field (or nothing), and what changed."""
+    """The changes since the previous version: for each, the name of a field (or nothing), and what changed."""
 
     version: int
     fields: list[tuple[str, str]]
@@ -110,7 +110,7 @@ class _Layout(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """What the page of a schema file shows about one message."""
+    """What a schema file's page shows about one message."""
 
     name: str
     about: str
@@ -121,7 +121,7 @@ class _Message(NamedTuple):
 
 
 class _RecordField(NamedTuple):
-    """A field of a record format, or named bits of the field above it at depth 1."""
+    """A field of a record format or, at depth 1, named bits of the field above it."""
 
     offset: str
     depth: int
@@ -138,14 +138,14 @@ def reference_tree(
     constants: Iterable[Constant] = (),
     formats: Iterable[RecordFormat] = (),
 ) -> dict[Path, str]:
-    """Return the pages of the reference, by path.
+    """Return the pages of the reference, keyed by path.
 
     Args:
-        files: the schema files, by path relative to their folder.
+        files: the schema files, keyed by path relative to their folder.
         errors: the error codes.
         enumerations: numbers with names.
         constants: values with names.
-        formats: the formats of the log.
+        formats: the record formats.
     """
     tree = {
         Path("index.html"): _index(files),
@@ -199,7 +199,7 @@ def _api(path: Path, file: ApiFile) -> _Api:
 
 
 def _page_of(path: Path) -> str:
-    """Return the path of the page of a schema file, from the top of the site."""
+    """Return the path of a schema file's page, from the top of the site."""
     return path.with_suffix(".html").as_posix()
 
 
@@ -304,7 +304,7 @@ def _changes(message: MessageSpec) -> Iterator[_Change]:
 
 
 def _layouts(message: MessageSpec) -> Iterator[_Layout]:
-    """Yield a layout for each range of versions with the same bytes."""
+    """Yield a layout for each range of versions that are encoded to the same bytes."""
 
     def key(version: int) -> tuple[object, ...]:
         """Return what the versions of one layout have in common: their bytes, and the release that removed them."""

@@ -54,9 +54,9 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
 def emit_enumerations(
     enumerations: Iterable[Enumeration], constants: Iterable[Constant], digest: str
 ) -> dict[Path, str]:
-    """Return the package of enumerations and constants, by path: a module for each enumeration.
+    """Return the package of enumerations and constants, keyed by path, with a module for each enumeration.
 
-    Creating an `IntEnum` takes longer than loading a module, and a program needs only a few of them.
+    Creating an `IntEnum` takes longer than loading a module, and programs need only a few enumerations.
     """
     enumerations, constants = tuple(enumerations), tuple(constants)
     modules = {item.name: snake_case(item.name) for item in sorted(enumerations, key=lambda item: item.name)}
@@ -110,7 +110,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         headers: `RequestHeader` and `ResponseHeader`.
         digest: SHA-256 of all schemas, in hexadecimal.
     """
-    # Of two APIs with the same key, the current one comes first: the key now has its name.
+    # Of two APIs with the same key, the current one comes first, since the key now bears its name.
     found = (file for file in files if isinstance(file, ApiFile))
     apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
     named = {file.request.key: file for file in reversed(apis)}
@@ -155,7 +155,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
 
 def _removed_apis(apis: Sequence[ApiFile], headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     opening = "REMOVED_APIS: dict[ApiKey, Api] = {"
-    if not apis:  # on one line, as a formatter writes it
+    if not apis:  # on one line, as a formatter would write it
         yield opening + "}"
         return
     yield opening
@@ -187,7 +187,7 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
 
 
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
-    """Return the package of all messages, which loads the module of a message on first use."""
+    """Return the package of all messages, which loads each message's module on first use."""
     modules = {
         message.name: module_name(path) for path, file in files.items() for message in file.messages if message.known
     }
@@ -206,7 +206,7 @@ def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
 
 
 def emit_tables_package(errors: bool, digest: str) -> str:
-    """Return the package of the tables; it loads the error codes on first use.
+    """Return the package of tables, which loads the error codes on first use.
 
     Args:
         errors: whether there are error codes.

@@ -1,4 +1,4 @@
-"""Write the module of the data that Kafka keeps in ZooKeeper: classes for contents, constants for nodes."""
+"""Write the module for the data that Kafka keeps in ZooKeeper: classes for the content, constants for the nodes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _TEXT_TYPES: Final = {"int32": "int", "int64": "int", "string": "str"}
 
 
 def emit_znodes(registry: RegistrySpec, digest: str) -> str:
-    """Return the module of nodes and contents."""
+    """Return the module of nodes and content types."""
     classes = [spec.name for spec in registry.structures] + [spec.name for spec in registry.contents]
     names = sorted([*(spec.name for spec in registry.znodes), "ZNODES"]) + sorted(classes)
     lines = [
@@ -98,7 +98,7 @@ def emit_znodes(registry: RegistrySpec, digest: str) -> str:
 
 
 def _class(spec: StructureSpec | ContentSpec, content: ContentSpec | None) -> Iterator[str]:
-    """Yield the lines of a named tuple; fields without a default come first."""
+    """Yield the lines that define a named tuple; fields without a default come first."""
     fields = [each for each in spec.fields if each.name != "version" or content is None]
     if content is not None and content.writes.first < content.writes.last:
         fields += [each for each in spec.fields if each.name == "version"]
@@ -144,7 +144,7 @@ def _default(each: ZnodeFieldSpec) -> str:
 
 
 def _structure(spec: StructureSpec | ContentSpec) -> Iterator[str]:
-    """Yield the lines of a call, without the assignment or argument that it is part of."""
+    """Yield the lines of a call, without the assignment or argument of which it is a part."""
     yield "Structure("
     yield f"    {spec.name},"
     yield from _fields(spec.fields)

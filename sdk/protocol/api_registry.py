@@ -1,7 +1,7 @@
-"""The APIs that a connection knows: Kafka's own and those of custom schemas.
+"""The APIs that a connection knows: Kafka's own and those from custom schemas.
 
 A connection looks up each API and version only once, so a registry adds no cost per request. Conflicts, and tables that
-do not match their classes, are found when a registry is created rather than by the first request. `kafkawire codegen
+do not match their classes, are detected when a registry is created rather than on the first request. `kafkawire codegen
 check` compares Kafka's own table with its schemas, so that table is not checked again here.
 """
 
@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["KAFKA_APIS", "ApiRegistry", "Key"]
 
-#: A member of a generated `ApiKey`, or a plain number.
+#: A member of a generated `ApiKey` enumeration, or a plain number.
 Key = TypeVar("Key", bound=int)
 
 _KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in KNOWN_APIS.values()}
@@ -29,17 +29,17 @@ _OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_
 
 
 class ApiRegistry(Mapping[int, Api]):
-    """A mapping from key to API, in key order.
+    """A mapping from API keys to APIs, in the order of the keys.
 
     ApiVersions, SaslHandshake and SaslAuthenticate are always included, because connections open with them.
 
     Args:
-        tables: generated tables `APIS` or registries; more than one may contain the same API.
+        tables: generated `APIS` tables or registries; the same API may occur in more than one.
 
     Raises:
         TypeError: an argument is not a table of APIs.
-        LocalProtocolError: two APIs share a key or a name; or an API's classes are not the generated request and
-            response for its key, or lack one of its versions; or a header lacks the version that the API names.
+        LocalProtocolError: two APIs share a key or a name; an API's classes are not the generated request and response
+            for its key, or lack one of its versions; or a header lacks the version that the API names.
     """
 
     def __init__(self, *tables: Mapping[Any, Api]) -> None:
@@ -98,7 +98,7 @@ class ApiRegistry(Mapping[int, Api]):
         The same mapping is checked only once, because all connections of a broker share it.
 
         Args:
-            versions: the versions served, by API key.
+            versions: the versions served, keyed by API key.
 
         Raises:
             LocalProtocolError: an API is not in this registry, or lacks some of these versions.
@@ -129,7 +129,7 @@ def _shown(api: Api) -> str:
 
 
 def _check(api: Api) -> None:
-    """Raise `LocalProtocolError` unless an API fits its classes and the headers."""
+    """Raise `LocalProtocolError` unless an API matches its classes and the headers."""
     first = () if api.first_request_header is None else (api.first_request_header,)
     for kind, headers, header in (
         ("request", (*api.request_headers, *first), RequestHeader),

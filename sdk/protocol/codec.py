@@ -1,7 +1,7 @@
-"""A message in one version as a `construct.Construct`, with `parse` and `build`; it fits into any other construct.
+"""A message in one version as a `construct.Construct`, with `parse` and `build`; it can be part of any other construct.
 
-`decode` and `encode` work on buffers and skip construct's streams. A program of an engine (`programs.py`) does the
-work; code of this package calls the program directly and thus need not load construct.
+`decode` and `encode` work on buffers and skip construct's streams. An engine's program (`programs.py`) does the work;
+this package's own code calls the program directly and thus need not load construct.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ __all__ = ["Codec", "codec"]
 
 M = TypeVar("M", bound=Message)
 
-#: Size of the first read from a stream: enough for most messages, but not so much that a file of small messages is read
-#: to its end.
+#: Size of the first read from a stream: enough for most messages, but too small to read a whole file of small messages.
 _FIRST_READ_BYTES = 1024
 
 
@@ -33,7 +32,7 @@ class Codec(Construct, Generic[M]):
     """Read and write one message in one version.
 
     A stream must be seekable; only the message is consumed from it. A codec cannot be subclassed: to extend it, wrap it
-    in another construct, such as `construct.Adapter`.
+    in another construct such as `construct.Adapter`.
 
     Args:
         cls: the message class.
@@ -52,7 +51,7 @@ class Codec(Construct, Generic[M]):
         self.cls = cls
         self.version = version
         self.engine = engine
-        # Bound once: an extra call would cost a tenth of the time that decoding a small message takes.
+        # Bound once: an extra call would take a tenth of the time needed to decode a small message.
         self.decode = made.decode  # type: ignore[method-assign]  # the methods below are for readers and types
         self.encode = made.encode  # type: ignore[method-assign]  # as above
         self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
@@ -65,7 +64,7 @@ class Codec(Construct, Generic[M]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A codec of the default engine uses the default engine of the process that unpickles it.
+        # Once unpickled, a codec of the default engine uses the default engine of the new process.
         return codec, (self.cls, self.version, None if self.engine == ENGINE else self.engine)
 
     def __repr__(self) -> str:
@@ -84,7 +83,7 @@ class Codec(Construct, Generic[M]):
         raise NotImplementedError  # replaced in __init__
 
     def parse(self, data: Buffer, **contextkw: object) -> M:
-        """Return the message that `data` begins with.
+        """Return the message at the beginning of `data`.
 
         Args:
             data: bytes that begin with the message; more may follow.
@@ -110,7 +109,8 @@ class Codec(Construct, Generic[M]):
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> M:
         if type(stream) is io.BytesIO:
-            # The bytes are shared with the stream, not copied, and the stream is not locked, as getbuffer() would do.
+            # The bytes are shared with the stream, not copied, and the stream is not locked, as it would be by
+            # getbuffer().
             data, start = stream.getvalue(), stream.tell()
             message, end = self.decode(data, start)
             stream.seek(end)
@@ -125,7 +125,7 @@ class Codec(Construct, Generic[M]):
                 message, end = self.decode(data, 0)
                 break
             except DecodeError:
-                more = stream.read(len(data))  # the size doubles, so that even a long message needs few attempts
+                more = stream.read(len(data))  # the size doubles, so even a long message needs few attempts
                 if not more:
                     raise
                 data += more
@@ -149,12 +149,12 @@ def codec(message: type[M], version: int, engine: str | None = None) -> Codec[M]
 @overload
 def codec(message: str, version: int, engine: str | None = None) -> Codec[Message]: ...
 def codec(message: str | type[M], version: int, engine: str | None = None) -> Codec[M] | Codec[Message]:
-    """Return the codec of a message in one version; the same object for the same arguments.
+    """Return the codec for a message in one version; the same arguments yield the same object.
 
     Args:
         message: a message class, or its name in Kafka, such as `FetchRequest`.
         version: the version.
-        engine: `native`, `python` or `construct`; the one in use by default.
+        engine: `native`, `python` or `construct`; defaults to the engine in use.
 
     Raises:
         LocalProtocolError: there is no such message, the version is not an int, or the engine is not available here.

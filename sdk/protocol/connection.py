@@ -1,8 +1,8 @@
 """The client's side of a connection, without the socket: requests out, responses in.
 
-`ClientConnection` numbers requests, pairs responses with them, and passes the gate (`gate.py`: versions, login).
-Requests are pipelined. `frames.py` or a transport cuts the stream into frames; a connection whose `receive` raised must
-be closed. The broker's side, which is exported here too, is in `server_connection.py`.
+`ClientConnection` numbers requests, matches responses to them, and passes the gate (`gate.py`: versions, login).
+Requests are pipelined. `frames.py` or a transport splits the stream into frames; a connection whose `receive` raised an
+error must be closed. The broker's side is in `server_connection.py`; this module exports it too.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 #: Maximum number of requests awaiting a response on one connection, including requests that are held back. Kafka's
-#: clients allow 5 for producing and only a few otherwise; this limit only keeps a runaway caller from filling memory.
+#: clients allow 5 when producing and just a few otherwise; this limit only keeps a runaway caller from filling memory.
 MAX_IN_FLIGHT = 1000
 
-#: Largest frame before the broker has been authenticated: large enough for the largest challenge.
+#: Size of the largest frame accepted before the broker has been authenticated: enough for the largest challenge.
 GATE_FRAME_BYTES_MAX = 1024 * 1024
 
-#: Correlation ids are int32 and wrap to 0.
+#: Correlation ids are int32 and wrap around to 0.
 _CORRELATION_IDS = 2**31
 
 _ERROR_CODE = Struct(">h")
@@ -60,8 +60,8 @@ class Sent(NamedTuple):
         correlation_id: the id that its response will carry.
         api: the API of the request.
         version: the version of the request and of its response.
-        parts: the frame, including its length, in pieces for `writelines`; it contains `records` values as they were
-            passed. Empty if the request is held back: `take_outgoing` will return it.
+        parts: the frame, including its length, in pieces for `writelines`; `records` values are included as they were
+            passed. Empty if the request is held back, in which case `take_outgoing` will return it.
     """
 
     correlation_id: int
@@ -85,7 +85,7 @@ class Received(NamedTuple):
         api: the API of the request.
         version: the version in which the response was written.
         message: the response.
-        unread_bytes: number of bytes left in the frame after the message; Kafka's own clients ignore them.
+        unread_bytes: number of bytes left in the frame after the message; Kafka's own clients ignore such bytes.
     """
 
     correlation_id: int
@@ -108,7 +108,7 @@ class _Form(NamedTuple):
     Attributes:
         api: the API.
         version: the version of the request and of its response.
-        header_end: the request header after its correlation id, the same in each request.
+        header_end: the part of the request header after the correlation id, which is the same in each request.
         request: writes the request.
         response_header: reads the header of the response.
         response: reads the response.
@@ -126,7 +126,7 @@ def checked_in_flight(max_in_flight: int) -> int:
     """Check the limit on requests awaiting a response, and return it.
 
     Raises:
-        LocalProtocolError: the limit is not an integer of at least 1, so nothing could be sent.
+        LocalProtocolError: the limit is not an integer of at least 1.
     """
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
         raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, but must be an integer of at least 1")
@@ -136,9 +136,9 @@ def checked_in_flight(max_in_flight: int) -> int:
 class ClientConnection:
     """The client's side of a connection.
 
-    A driver reports the state of the network (`enter`), opens the gate (`start`), and passes an authenticator when the
+    A driver reports the state of the network (`enter`), opens the gate (`start`), and calls `log_in` when the
     connection `wants_login` and again at `reauthenticate_at_ms`. After each of these calls, and after `receive`, it
-    immediately writes what `take_outgoing` returns. Programs that send single requests by hand can ignore the gate.
+    immediately writes what `take_outgoing` returns. Programs that send individual requests by hand can ignore the gate.
 
     Args:
         client_id: the name that the broker uses in logs and for quotas; None for none.
@@ -177,7 +177,7 @@ class ClientConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that await a response or are still held back, not counting the gate's own."""
+        """The number of requests that await a response or are held back, not counting the gate's own."""
         return len(self._waiting) + len(self._held) - self._gate_waits
 
     @property
@@ -192,24 +192,24 @@ class ClientConnection:
 
     @property
     def reauthenticate_at_ms(self) -> float:
-        """When to `log_in` again, on the clock passed to `log_in`; infinite if never."""
+        """The time at which to call `log_in` again, on the clock passed to `log_in`; infinite if never."""
         return self._gate.reauthenticate_at_ms
 
     @property
     def session_ends_ms(self) -> float:
-        """When the broker stops accepting requests unless the client logs in again; infinite if never."""
+        """The time at which the broker stops accepting requests unless the client logs in again; infinite if never."""
         return self._gate.session_ends_ms
 
     def enter(self, state: ConnectionState) -> None:
         """Set the state of the network: RESOLVING, CONNECTING or TLS.
 
         Raises:
-            LocalProtocolError: the state is not one of these, or the gate was opened before.
+            LocalProtocolError: the state is not one of these, or the gate has already been opened.
         """
         self._gate.report(state)
 
     def start(self) -> None:
-        """Open the gate after the network has connected.
+        """Open the gate once the network has connected.
 
         Raises:
             LocalProtocolError: the gate was opened before.
@@ -226,7 +226,7 @@ class ClientConnection:
         return outgoing
 
     def handshake(self) -> Sent:
-        """Return the ApiVersions request that opens a connection without a gate, in the first version to try."""
+        """Return the ApiVersions request that opens a connection without a gate, in the version to try first."""
         return self.request(self._negotiation.request(), self._negotiation.request_version)
 
     def negotiate(self, response: ApiVersionsResponse) -> bool:
@@ -234,7 +234,7 @@ class ClientConnection:
         return self._negotiation.receive(response)
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version both sides know; before negotiation, the highest stable version known here.
+        """Return the highest version that both sides know; before negotiation, the highest stable version known.
 
         Raises:
             UnsupportedVersion: there is no common version.
@@ -242,11 +242,11 @@ class ClientConnection:
         return self._negotiation.version_for(api)
 
     def offers(self, api: Api) -> bool:
-        """Return whether both sides share a version; False before negotiation."""
+        """Return whether both sides know a common version; False before negotiation."""
         return self._negotiation.offers(api)
 
     def feature_level(self, name: str) -> int:
-        """Return the finalized level of a feature of the cluster; 0 if it is not finalized."""
+        """Return the finalized level of a cluster feature; 0 if it is not finalized."""
         return self._negotiation.features.get(name, 0)
 
     def request(
@@ -263,7 +263,7 @@ class ClientConnection:
             message: a request to an API in the registry.
             version: the version; None for the highest that both sides know.
             expect_response: False for the only request that gets no response: Produce with `acks` 0.
-            now_ms: the current time on the clock of `log_in`; requests are held back after the session has ended.
+            now_ms: the current time on the clock used for `log_in`; requests are held back once the session has ended.
                 Needed only if the broker limits sessions.
 
         Raises:
@@ -309,7 +309,7 @@ class ClientConnection:
             )
 
     def receive(self, frame: Buffer) -> Received:
-        """Read the response in a frame; a response to the gate opens the gate, or adds to `take_outgoing`.
+        """Read the response in a frame; a response to a request of the gate opens it, or adds to `take_outgoing`.
 
         Raises:
             RemoteProtocolError: the response answers no request, is out of order, or cannot be decoded; or the broker
@@ -329,8 +329,7 @@ class ClientConnection:
             )
         version = form.version
         if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(frame, start):
-            # The broker does not know the version of the request, and responds in the version that every client can
-            # read.
+            # The broker does not know the request's version, so it responds in the version that every client can read.
             version = api.versions.first
             message, end = program(api.response, version).decode(frame, start)
         else:

@@ -1,8 +1,8 @@
 """Split a byte stream into frames, and build frames.
 
-Every request and response travels as a frame: an int32 length, then that many bytes. Framing is the first step after
-the socket when receiving, and the last one before it when sending; `connection.py` interprets the content. This module
-does no I/O and has no clock.
+Every request and response travels as a frame: an int32 length, then that many bytes. When receiving, framing is the
+first step after the socket; when sending, it is the last step before the socket. `connection.py` interprets the
+content. This module does no I/O and has no clock.
 
 Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
 """
@@ -24,8 +24,8 @@ __all__ = [
     "frame_prefix",
 ]
 
-#: Largest frame accepted by default. Kafka's brokers accept 100 MiB (`socket.request.max.bytes`); without a limit,
-#: four hostile bytes could make the receiver reserve 2 GiB.
+#: Size of the largest frame accepted by default. Kafka's brokers accept 100 MiB (`socket.request.max.bytes`); without a
+#: limit, four hostile bytes could make the receiver reserve 2 GiB.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 #: Size of the length in front of each frame.
@@ -33,7 +33,7 @@ LENGTH_BYTES = 4
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """A length prefix is outside 0..limit; nothing more can be read from the connection."""
+    """A length prefix is outside 0..limit, so nothing more can be read from the connection."""
 
     def __init__(self, length: int, limit: int) -> None:
         super().__init__(f"the length prefix says {length} bytes, but 0 to {limit} are allowed")
@@ -44,7 +44,7 @@ class FrameTooLarge(RemoteProtocolError):
 class FrameBuffer:
     """Collect received bytes and return whole frames.
 
-    Receiving costs O(bytes) however the stream is segmented; at most one incomplete frame is held.
+    Receiving takes O(bytes) however the stream is segmented; at most one incomplete frame is held.
 
     Args:
         limit: largest frame accepted, in bytes.
@@ -62,7 +62,7 @@ class FrameBuffer:
 
     @property
     def announced(self) -> int | None:
-        """The length of the incomplete frame; None if it is not known yet."""
+        """The length of the incomplete frame; None if it is not yet known."""
         if len(self._data) < LENGTH_BYTES:
             return None
         return int.from_bytes(self._data[:LENGTH_BYTES], "big")
@@ -77,8 +77,8 @@ class FrameBuffer:
             The content of each frame, without its length, in order.
 
         Raises:
-            FrameTooLarge: a length prefix is outside 0..limit. The frames before it are returned first: `error` is then
-                set immediately, and the next call raises it.
+            FrameTooLarge: a length prefix is outside 0..limit. The preceding frames are returned first, with `error`
+                set; the next call then raises this error.
         """
         if self.error is not None:
             raise self.error.again()
@@ -107,7 +107,7 @@ class FrameBuffer:
 
 
 def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_BYTES) -> int:
-    """Return the length of a frame, given the four bytes in front of it.
+    """Return the length of a frame from the four bytes in front of it.
 
     Raises:
         FrameTooLarge: the length is outside 0..limit.
@@ -141,7 +141,7 @@ def frame(content: Buffer) -> bytes:
 
 
 def frame_bytes(content: Buffer) -> Buffer:
-    """Return the content of a frame as a buffer whose `len` is its size in bytes; a copy if it is not contiguous.
+    """Return the content of a frame as a buffer whose `len` is its size in bytes, copying it if it is not contiguous.
 
     Raises:
         TypeError: the content is not a buffer.

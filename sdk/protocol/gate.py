@@ -1,10 +1,10 @@
-"""The states of a client's connection: the steps before requests can be sent, and the later logins.
+"""The states of a client's connection: the steps before requests can be sent, and later logins.
 
     dns → tcp → tls → versions → sasl → ready ⇄ re-authentication
 
 The network reports the first three. The gate then asks the broker for its versions, logs in and, if the broker limits
 sessions, decides when to log in again. It is part of `ClientConnection`, which sends the gate's requests and holds back
-all others while the broker would not accept them.
+all others as long as the broker would not accept them.
 
 Source: `SaslClientAuthenticator` in Apache Kafka; KIP-43, KIP-152, KIP-368 (re-authentication).
 """
@@ -26,18 +26,20 @@ from kafkawire.sdk.states import Edges
 
 __all__ = ["CHALLENGE_BYTES_MAX", "CONNECTION_EDGES", "ROUNDS_MAX", "ConnectionState", "Gate"]
 
-#: Largest challenge: the limit that Kafka's brokers apply to clients (`sasl.server.max.receive.size`); a Kerberos token
-#: is at most 64 KiB.
+#: Size of the largest challenge: the limit that Kafka's brokers apply to clients (`sasl.server.max.receive.size`). A
+#: Kerberos token has at most 64 KiB.
 CHALLENGE_BYTES_MAX = 512 * 1024
 
-#: Maximum number of challenges in one login. Kerberos needs the most, four; a hostile broker could continue forever.
+#: Maximum number of challenges in one login. Kerberos needs the most, namely four; without a limit, a hostile broker
+#: could continue forever.
 ROUNDS_MAX = 16
 
-#: The client logs in again after a fraction of the session between these two, as Kafka's own client does.
+#: The client logs in again after a fraction of the session that lies between these two, as Kafka's own client does.
 _SESSION_SHARE_MIN = 0.85
 _SESSION_SHARE_MAX = 0.95
 
-#: From this version of SaslHandshake on, SaslAuthenticate carries the tokens; before it, tokens had no header.
+#: From this version of SaslHandshake on, SaslAuthenticate carries the tokens; in earlier versions, tokens have no
+#: header.
 _HANDSHAKE_VERSION_MIN = 1
 
 #: Maximum number of characters that an error quotes from a broker's text.
@@ -45,7 +47,7 @@ _SHOWN_CHARACTERS = 200
 
 
 class ConnectionState(Enum):
-    """The state of a connection; the values of the first five name the phase in which connecting failed."""
+    """The state of a connection; the values of the first five serve to name the phase in which connecting failed."""
 
     RESOLVING = "dns"
     CONNECTING = "tcp"
@@ -66,7 +68,7 @@ class ConnectionState(Enum):
         return self in (ConnectionState.VERSIONS, ConnectionState.AUTHENTICATION)
 
 
-#: The states that the network reports, in any order: it may try several addresses, and skip steps.
+#: The states that the network reports, in any order, since it may try several addresses and skip steps.
 _OF_THE_NETWORK: Final = {
     ConnectionState.RESOLVING: "the name is looked up",
     ConnectionState.CONNECTING: "an address is tried",
@@ -104,7 +106,8 @@ class Gate:
     Attributes:
         state: see `ConnectionState`.
         reauthenticate_at_ms: when to log in again; infinite if the session has no end.
-        session_ends_ms: when the broker stops accepting requests: an estimate, never later than the true time.
+        session_ends_ms: when the broker stops accepting requests; this is an estimate, but never later than the true
+            time.
     """
 
     def __init__(self, negotiation: Negotiation, *, authenticates: bool) -> None:
@@ -114,14 +117,14 @@ class Gate:
         self._negotiation = negotiation
         self._authenticates = authenticates
         self._authenticator: Authenticator | None = None
-        # the state of the latest login
+        # the state of the most recent login
         self._rounds: int
         self._began_ms: int
         self._share: float
 
     @property
     def is_shut(self) -> bool:
-        """Whether the broker currently accepts only the gate's requests."""
+        """Whether the broker currently accepts only the gate's own requests."""
         return self._authenticator is not None or self.state.is_before_ready
 
     @property
@@ -140,7 +143,7 @@ class Gate:
         self._enter(state)
 
     def start(self) -> Message:
-        """Return the first request, once the network is connected, including TLS.
+        """Return the first request; call this once the network is connected, including TLS.
 
         Raises:
             LocalProtocolError: the gate was opened before.
@@ -154,7 +157,8 @@ class Gate:
         Args:
             authenticator: an authenticator for this login only.
             now_ms: the current time, monotonic.
-            fraction: a random number in [0, 1), so that connections opened together do not log in again together.
+            fraction: a random number in [0, 1), which keeps connections opened at the same time from logging in again
+                at the same time.
 
         Raises:
             LocalProtocolError: the connection's state does not allow a login.
@@ -226,7 +230,7 @@ class Gate:
         return SaslAuthenticateRequest(answer)
 
     def _authenticated(self, lifetime_ms: int) -> None:
-        """Count the session from the start of the login, which is slightly early: the broker counts from the end."""
+        """Measure the session from the start of the login, slightly too early: the broker measures from its end."""
         self._authenticator = None
         self._enter(ConnectionState.READY)
         self.session_ends_ms = self._began_ms + lifetime_ms if lifetime_ms > 0 else inf

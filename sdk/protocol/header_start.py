@@ -1,4 +1,4 @@
-"""The part of a header that is the same in every version, and can be read before the version is known."""
+"""The part of a header that is the same in every version and can be read before the version is known."""
 
 from struct import Struct
 from typing import Final

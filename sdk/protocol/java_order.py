@@ -1,7 +1,7 @@
 """Java's hash codes, and the order in which Java iterates over a `HashMap` or `HashSet`.
 
 Kafka places groups by the hash of a string. Where several choices are equally good, the iteration order of a hash table
-decides which assignment or which protocol of a group is chosen; it also determines the bytes of a snapshot.
+decides which assignment or group protocol is chosen; it also determines the bytes of a snapshot.
 
 Source: Java SE, `String.hashCode`, `Long.hashCode`; OpenJDK, `HashMap` (spreading of hashes, growth).
 """
@@ -23,7 +23,7 @@ _BUCKETS = 16
 
 
 def java_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return keys in the order in which a hash table iterates over them if inserted in the given order.
+    """Return keys in the iteration order of a hash table into which they were inserted in the given order.
 
     A bucket of eight or more keys becomes a tree, which may iterate differently; that happens only with keys chosen to
     collide.

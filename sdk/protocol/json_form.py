@@ -2,10 +2,10 @@
 
 Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding. A tagged field with
 its default value is omitted; every other field of the version is present. Null is allowed where any version allows it.
-Numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not read. Unknown
-tagged fields have no JSON form.
+Numbers that JSON cannot express become the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not
+read. Unknown tagged fields have no JSON form.
 
-Source: `JsonConverterGenerator` and `MessageUtil` in Apache Kafka; Jackson for base64.
+Source: `JsonConverterGenerator` and `MessageUtil` in Apache Kafka; Jackson (base64).
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["from_json", "to_json"]
 
-#: Groups of four characters, padded if they encode fewer bytes, with optional space in between. The quantifiers are
-#: possessive, so no position is tried twice.
+#: Groups of four characters, padded if they encode fewer than three bytes, with optional white space between them. The
+#: quantifiers are possessive, so no position is tried twice.
 _BASE64 = re.compile(
     r"(?:[\x00-\x20]*+(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*+[\x00-\x20]*+", re.ASCII
 )
-#: Text up to the padding, where other decoders would stop reading.
+#: Text up to the padding, at which other decoders would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
-#: Maximum number of unknown names that are compared with a missing name; more would take too long.
+#: Maximum number of unknown names to compare with a missing name; more would take too long.
 _COMPARED_MAX = 100
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ def _content(message: Message, name: str, path: str) -> Any:
 
 
 def _checked(path: str, check: Callable[..., T], *args: Any) -> T:
-    """Check a value and return the result; if the check refuses the value, name the field in the error."""
+    """Return the result of a check on a value; if the value is refused, name the field in the error."""
     try:
         return check(*args)
     except Refused as reason:
@@ -163,7 +163,7 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
 
 
 def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
-    """Return the end of the error about a missing field: an unknown name may be its misspelling."""
+    """Return the end of the error about a missing field: an unknown name that may be a misspelling of it, if any."""
     known = {_json_name(field.name) for field in structure.cls.FIELDS}
     others = [given for given in value if isinstance(given, str) and given not in known]
     near = nearest(name, others[:_COMPARED_MAX])

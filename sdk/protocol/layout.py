@@ -1,8 +1,8 @@
-"""Narrow a message class to one version: the flat description from which all three engines work.
+"""Narrow a message class to one version: the result is the flat description from which all three engines work.
 
 A generated class lists its fields for all versions (`schema.py`). For one version, a `Layout` says which fields are on
-the wire, in which order and encoding, and which are missing. All version-dependent decisions are made here, so the
-engines make none.
+the wire, in which order and encoding, and which are absent. All version-dependent decisions are made in this module,
+none in the engines.
 
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
 """
@@ -29,7 +29,7 @@ class FieldLayout(NamedTuple):
         compact: whether lengths are unsigned varints of length + 1; otherwise they are int16 (strings) or int32.
         tag: the number of a tagged field, otherwise None.
         structure: the layout of a `struct`, otherwise None.
-        default: the value when absent; `DEFAULT` for a new instance of the structure.
+        default: the value if the field is absent; `DEFAULT` for a new instance of the structure.
     """
 
     name: str
@@ -64,7 +64,7 @@ class AbsentField(NamedTuple):
     versions: str
 
     def new_default(self) -> Any:
-        """Return the value that the field has when nothing was set."""
+        """Return the value that the field has if it was not set."""
         return self.structure() if self.default is DEFAULT and self.structure else self.default
 
 
@@ -76,9 +76,9 @@ class Layout:
         version: the version.
         flexible: whether tagged fields follow the fields.
         fields: the fields on the wire, in order.
-        tagged: the tagged fields, by tag.
-        invalid_tags: the tags of fields that only other versions have; Kafka treats them here neither as fields nor as
-            unknown tags.
+        tagged: the tagged fields, keyed by tag.
+        invalid_tags: the tags of fields that only other versions have; in this version, Kafka treats them neither as
+            fields nor as unknown tags.
         absent: the fields that are not in this version.
     """
 
@@ -97,7 +97,7 @@ class Layout:
         self.invalid_tags = tuple(sorted(known - own))
         self.absent = absent_fields(cls, version)
         if any(field.kind == "records" or (field.structure and field.structure.has_records) for field in self.tagged):
-            # `encode_parts` keeps records out of the buffer, but the size of a tagged field would have to include them.
+            # `encode_parts` keeps records out of the buffer, but a tagged field's size would have to include them.
             raise TypeError(f"{self.name}: a tagged field holds records, which is not supported")
 
     def __repr__(self) -> str:

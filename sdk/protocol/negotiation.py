@@ -1,7 +1,7 @@
 """Choose the version of each API that a client uses with one broker.
 
-A client sends ApiVersions in the highest version that it knows; a broker that does not know that version says which
-ones it knows, and the client asks again. Negotiation is part of `ClientConnection`, which sends the requests.
+A client sends ApiVersions in the highest version that it knows; a broker that does not know that version responds with
+those that it knows, and the client asks again. Negotiation is part of `ClientConnection`, which sends the requests.
 
 Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511, KIP-584 (features).
 """
@@ -43,10 +43,11 @@ class Negotiation:
         """Learn which versions the broker supports.
 
         Returns:
-            True when done; False if the broker does not know the request's version: then send another `request`.
+            True when done; False if the broker does not know the request's version, in which case another `request`
+            must be sent.
 
         Raises:
-            RemoteProtocolError: the broker refuses for another reason, or refuses even the lowest version.
+            RemoteProtocolError: the broker refuses the request for another reason, or refuses even the lowest version.
         """
         ours = APIS[ApiKey.API_VERSIONS].versions
         offered = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
@@ -62,7 +63,7 @@ class Negotiation:
         return True
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version both sides know; before negotiation, the highest stable version known here.
+        """Return the highest version that both sides know; before negotiation, the highest stable version known.
 
         Raises:
             UnsupportedVersion: there is no common version.
@@ -80,6 +81,6 @@ class Negotiation:
         return (ours & theirs).last
 
     def offers(self, api: Api) -> bool:
-        """Return whether both sides share a version; False before negotiation."""
+        """Return whether both sides know a common version; False before negotiation."""
         theirs = (self._versions or {}).get(api.key)
         return theirs is not None and bool(api.versions & theirs)

@@ -1,7 +1,7 @@
-"""Decode the traffic between a client and a broker as a third party, in a proxy or from a capture.
+"""Decode the traffic between a client and a broker as a third party: in a proxy, or from a capture.
 
-`read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
-with requests and knows which requests have none. It never raises for a frame that it cannot read, but returns an
+`read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it matches responses
+to requests and knows which requests have none. For a frame that it cannot read, it never raises an error but returns an
 `Unread` with the reason.
 
 Source: Kafka protocol guide, "Network", "SASL Authentication Sequence"; KIP-511 (unknown versions of ApiVersions).
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
 
-#: The reason why a frame was not read is cut to this many characters, because it may quote the frame.
+#: The reason why a frame was not read is truncated to this many characters, because it may quote the frame.
 _REASON_CHARACTERS_MAX = 200
 
 
@@ -71,7 +71,7 @@ class Unread(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A request awaiting its response, reduced to the data needed to read that response, so that no frame is kept.
+    """A request awaiting its response, reduced to what is needed to read that response; no frame is kept.
 
     Attributes:
         correlation_id: id of the request; None for a SASL token, whose response has none.
@@ -87,13 +87,14 @@ class _Waiting(NamedTuple):
 class ObservedConnection:
     """Follow one connection between a client and a broker.
 
-    Pass the frames of each side in stream order, and each request before its response; `FrameBuffer` cuts a stream into
-    frames. Observation may start in the middle of a connection: responses to requests that were not seen are `Unread`.
+    Pass the frames from each side in stream order, and each request before its response; `FrameBuffer` splits a stream
+    into frames. Observation may start in the middle of a connection: responses to requests that were not seen are
+    `Unread`.
 
     Args:
-        max_in_flight: the maximum number of requests remembered until their responses arrive; beyond it, the oldest are
-            forgotten.
-        apis: the APIs to decode, by key; pass `ApiRegistry(APIS, …)` to add custom APIs.
+        max_in_flight: the maximum number of requests remembered until their responses arrive; beyond that, the oldest
+            are forgotten.
+        apis: the APIs to decode, keyed by API key; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Raises:
         LocalProtocolError: `max_in_flight` is not an integer of at least 1.
@@ -208,7 +209,7 @@ class ObservedConnection:
 
 
 def _without_body(request: Request) -> Request:
-    """Return a request reduced to what `observe` needs, because its body can be as large as a frame."""
+    """Return a request reduced to what `observe` needs; its body can be as large as a frame."""
     asked_version = request.asked_version if request.version_error else None
     return Request(request.api, request.version, request.correlation_id, None, None, request.size_bytes, asked_version)
 
@@ -218,7 +219,7 @@ def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request
 
     Args:
         frame: header and body, without the length.
-        apis: the known APIs, by key; pass `ApiRegistry(APIS, …)` to add custom APIs.
+        apis: the known APIs, keyed by API key; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Returns:
         The request; `version_error` is set for ApiVersions in an unknown version, whose body is not read.
@@ -269,7 +270,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
         frame: header and body, without the length.
 
     Returns:
-        The response; its `unread_bytes` counts the bytes after the message in the frame.
+        The response; its `unread_bytes` is the number of bytes after the message in the frame.
 
     Raises:
         RemoteProtocolError: the response belongs to another request, or cannot be decoded.
@@ -295,7 +296,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
 
 
 def _begins_tokens(received: Received) -> bool:
-    """Return whether frames without headers follow: SASL tokens after a handshake in the first version."""
+    """Return whether the next frames have no headers: SASL tokens after a handshake in the first version."""
     api = received.api
     return (
         api.key == ApiKey.SASL_HANDSHAKE

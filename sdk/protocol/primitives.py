@@ -1,7 +1,7 @@
-"""The primitive types of the protocol: sizes, limits, and the reasons why values are refused.
+"""The protocol's primitive types: sizes, limits, and the reasons for refusing values.
 
-Each of the three engines reads and writes these types in its own way. This module holds everything that they must agree
-on: the limits, the error texts, the replacement of malformed UTF-8, and the checks outside the fast path.
+Each of the three engines reads and writes these types in its own way. This module contains everything on which they
+must agree: the limits, the error texts, the replacement of malformed UTF-8, and the checks outside the fast path.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; `ByteBufferAccessor` and `ByteUtils` in Apache Kafka.
 """
@@ -47,26 +47,26 @@ __all__ = [
     "too_many",
 ]
 
-#: Longest string in bytes of UTF-8, even in the compact form: Kafka's classic strings have an int16 length.
+#: Maximum length of a string in bytes of UTF-8, even in the compact form: Kafka's classic strings have an int16 length.
 MAX_STRING_BYTES = 32767
 
-#: Largest length of an array or of bytes: lengths are int32.
+#: Maximum length of an array or of bytes: lengths are int32.
 MAX_LENGTH = 2**31 - 1
 
 #: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
 MAX_TAG = 2**31 - 2
 
-#: A `records` value of at least this many bytes is not copied by `encode_parts`; for smaller values, a copy costs less
+#: `encode_parts` does not copy a `records` value of at least this many bytes; for smaller values, a copy costs less
 #: than another buffer in `writelines`.
 APART_BYTES = 4096
 
 #: Values that a bool field accepts: True, False and values equal to them.
 BOOLEANS = {False: False, True: True}
 
-#: Methods that buffers and containers have but a region of a file lacks.
+#: Methods that buffers and containers have but a file region lacks.
 _MARKS_OF_OTHERS = ("__buffer__", "__getitem__", "__iter__")
 
-#: Name of the error handler that replaces malformed UTF-8 as Java does.
+#: Name of the error handler that replaces malformed UTF-8 in the way that Java does.
 MALFORMED_UTF8 = "kafkawire.java"
 
 
@@ -101,7 +101,7 @@ LIMITS = {
 
 
 class Refused(Exception):
-    """A value or encoding is refused; the text is the reason. Codecs add the path and raise a public error."""
+    """A value or an encoding is refused; the text is the reason. Codecs add the path and raise a public error."""
 
 
 def short(size: int, left: int) -> str:
@@ -110,7 +110,7 @@ def short(size: int, left: int) -> str:
 
 
 def too_many(count: int, left: int) -> str:
-    """Return the reason for refusing a count above the remaining bytes; an element takes at least one byte."""
+    """Return the reason for refusing a count above the number of remaining bytes: an element takes one byte or more."""
     return f"the count is {count}, but {left} bytes are left"
 
 
@@ -145,7 +145,7 @@ def is_default(value: Any, default: Any) -> bool:
         return True
     try:
         return equal(value, default)
-    except Exception:  # a foreign type that does not support comparison
+    except Exception:  # a third-party type that does not support comparison
         return False
 
 
@@ -154,7 +154,7 @@ def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
 
     Args:
         data: the encoding without these values.
-        apart: the position of each value in `data`, ascending, and the value.
+        apart: pairs of a position in `data`, in ascending order, and the value to insert there.
     """
     parts = []
     start = 0
@@ -169,7 +169,7 @@ def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
 
 
 def as_number(kind: str, value: Any) -> Any:
-    """Return a value of fixed size as `struct` packs it: a number, a bool or a UUID.
+    """Return a value of fixed size (a number, a bool or a UUID) in the form that `struct` packs.
 
     Raises:
         Refused: the value has the wrong type, or is outside the limits of its type.
@@ -303,7 +303,7 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
     """Return an array value as a tuple, which cannot change while it is written.
 
     Raises:
-        Refused: the value is not a sequence, or is text or bytes, which are sequences only by accident.
+        Refused: the value is not a sequence, or is text or bytes, which happen to be sequences.
     """
     if type(value) is tuple or type(value) is list:
         return tuple(value)
@@ -314,9 +314,9 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
         raise Refused(f"expected a sequence, got {_kind(value)}")
     try:
         elements = iter(value)
-    except TypeError:  # an array of no dimension
+    except TypeError:  # an array without dimensions
         raise Refused(f"expected a sequence, got {_kind(value)}") from None
-    # Not tuple(value), which would reserve memory for the length that the value claims.
+    # Not tuple(value), which would reserve memory for the length that the value claims to have.
     return tuple(element for element in elements)
 
 
@@ -358,8 +358,8 @@ def _kind(value: object) -> str:
 def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
     """Replace malformed UTF-8 as `java.lang.String` does.
 
-    This differs from Python's replacement in one case: an encoded surrogate (ED A0..BF, and the byte that continues it)
-    is replaced as a whole, where Python replaces each byte.
+    This differs from Python's replacement in one case: an encoded surrogate (ED A0..BF, and its continuation byte) is
+    replaced as a whole, while Python replaces each byte.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error

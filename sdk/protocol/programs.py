@@ -1,8 +1,7 @@
-"""Find the program of a message: an engine's code that decodes and encodes one version.
+"""Find the program for a message: the engine's code that decodes and encodes one version.
 
 The rest of the package calls this module. `codec.py` wraps programs in construct's interface for users; this module
-never loads construct unless the construct engine is asked for. The modules of messages and engines are loaded on first
-use.
+loads construct only if the construct engine is requested. The modules of messages and engines are loaded on first use.
 """
 
 from __future__ import annotations
@@ -71,15 +70,15 @@ class Program(Protocol[M]):
 def program(message: type[M], version: int, engine: str | None = None) -> Program[M]: ...
 @overload
 def program(message: str, version: int, engine: str | None = None) -> Program[Message]: ...
-# Typed, because True equals 1 but must neither find the program of 1 nor add its own to the cache.
+# The cache is typed, because True equals 1 but must neither find the program for 1 nor add one to the cache.
 @lru_cache(maxsize=None, typed=True)
 def program(message: str | type[M], version: int, engine: str | None = None) -> Program[M] | Program[Message]:
-    """Return the program of a message in one version; the same object for the same arguments.
+    """Return the program for a message in one version; the same arguments yield the same object.
 
     Args:
         message: a message class, or its name in Kafka, such as `FetchRequest`.
         version: the version.
-        engine: `native`, `python` or `construct`; the one in use by default.
+        engine: `native`, `python` or `construct`; defaults to the engine in use.
 
     Raises:
         LocalProtocolError: there is no such message, the version is not an int, or the engine is not available here.
@@ -89,7 +88,7 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
         engine = ENGINE
     if engine not in ENGINES or (engine == "native" and native is None):
         available = [name for name in ENGINES if name != "native" or native is not None]
-        raise LocalProtocolError(f"engine {quoted(engine)} is not available; {', '.join(available)} are")
+        raise LocalProtocolError(f"engine {quoted(engine)} is not available; available engines: {', '.join(available)}")
     cls = message_class(message) if isinstance(message, str) else message
     made = import_module(f"kafkawire.sdk.protocol.engines.{engine}").Program(layout(cls, version))
     return cast("Program[M]", made)

@@ -1,8 +1,8 @@
 """Large buffers that are reused once no view of them is left.
 
 The kernel clears each page of fresh memory when it is first touched, which costs as much as receiving the bytes that
-are written there. A bytearray cannot be resized while a view of it exists, which tells us whether it can be reused; so
-callers need not return buffers.
+are written there. A bytearray cannot be resized while a view of it exists, which shows whether it can be reused;
+callers therefore need not return buffers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["REUSED_BYTES_MAX", "ReusableMemory", "take_memory"]
 #: read).
 REUSED_BYTES_MAX = 32 * 1024 * 1024
 
-#: Smaller buffers come from the allocator, which is fast and reuses them itself.
+#: Buffers smaller than this come from the allocator, which is fast and reuses them itself.
 _LEAST_BYTES = 64 * 1024
 
-#: Sizes are rounded up to a multiple of this, so that frames of similar sizes fit into the same buffers.
+#: Sizes are rounded up to a multiple of this, so frames of similar sizes fit into the same buffers.
 _STEP_BYTES = 256 * 1024
 
 
@@ -33,8 +33,8 @@ class ReusableMemory:
 
     Args:
         limit_bytes: the maximum number of bytes kept for reuse.
-        is_lazy: whether fresh memory occupies pages only once it is written to, for sizes that an unknown peer chooses.
-            The first write then costs about twice as much.
+        is_lazy: whether fresh memory occupies pages only once it is written to; this is for sizes chosen by an unknown
+            peer. The first write then costs about twice as much.
     """
 
     def __init__(self, limit_bytes: int = REUSED_BYTES_MAX, *, is_lazy: bool = False) -> None:
@@ -53,7 +53,7 @@ class ReusableMemory:
         found = None
         with suppress(IndexError):  # none is left
             while found is None:
-                buffer = self._kept.popleft()  # no other thread can take it in the meantime
+                buffer = self._kept.popleft()  # no other thread can take the same one
                 if len(buffer) >= size_bytes and _is_free(buffer):
                     found = buffer
                 else:
@@ -83,7 +83,7 @@ def _is_free(buffer: bytearray | mmap) -> bool:
             buffer.append(0)
         else:
             buffer.resize(len(buffer))
-    except (BufferError, SystemError):  # the latter on systems that cannot resize
+    except (BufferError, SystemError):  # SystemError where the system cannot resize
         return False
     return True
 

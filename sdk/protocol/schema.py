@@ -1,10 +1,10 @@
 """The building blocks of generated message modules: `Message`, `Field` and `Schema`.
 
 A generated class lists its fields once, for all versions; `layout.py` narrows them to one version, from which the
-engines work. Field tables are data: nothing here reads or writes bytes.
+engines work. Field tables are data: nothing in this module reads or writes bytes.
 
-With the extension, message classes have no garbage collector header; otherwise, parsing many small objects spends most
-of its time in the collector. A reference cycle through a message is therefore never freed.
+With the extension, message objects have no garbage collector header. If they had one, parsing many small objects would
+spend most of its time in the collector. Therefore, a reference cycle through a message is never freed.
 """
 
 from importlib import import_module
@@ -37,7 +37,7 @@ class Field(NamedTuple):
         type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class
             of a structure; the type of the elements if `array`.
         versions: the versions that have the field.
-        default: its value when absent; for a structure, `DEFAULT` stands for a new instance.
+        default: its value if the field is absent; for a structure, `DEFAULT` stands for a new instance.
         array: whether it is a sequence of `type`.
         nullable: the versions in which it may be None.
         tag: its number among the tagged fields.
@@ -58,7 +58,7 @@ class Field(NamedTuple):
     compact: bool = True
 
     def default_value(self) -> Any:
-        """Return the value that the field has when nothing was set."""
+        """Return the value that the field has if it was not set."""
         if self.default is DEFAULT and isinstance(self.type, type):
             return self.type()
         return self.default
@@ -69,7 +69,7 @@ Removed = tuple[tuple[str, VersionRange], ...]
 
 
 class Schema(NamedTuple):
-    """The facts about a message apart from its fields.
+    """What is known about a message apart from its fields.
 
     Attributes:
         name: Kafka's name, such as `FetchRequest`.
@@ -98,15 +98,15 @@ class Schema(NamedTuple):
 
 
 class Api(NamedTuple):
-    """The facts about an API apart from its messages.
+    """What is known about an API apart from its messages.
 
     Attributes:
         name: Kafka's name, such as `Fetch`, whose messages are `FetchRequest` and `FetchResponse`.
         key: the number that opens its requests.
         versions: the current versions, which are advertised and negotiated.
         flexible: the known versions with compact lengths and tagged fields, or None if there are none.
-        request_headers: version of the request header of classic and of flexible versions.
-        response_headers: the same for the response header.
+        request_headers: the request header's version in classic and in flexible versions.
+        response_headers: the response header's version, likewise.
         listeners: which listeners accept its requests: `broker`, `controller`.
         package: the package with the classes of its messages.
         unstable: whether the highest version may still change.
@@ -143,7 +143,7 @@ class Api(NamedTuple):
 
     @property
     def stable_versions(self) -> VersionRange:
-        """The versions that will no longer change; if the only version may still change, that version."""
+        """The versions that will no longer change; if there is only one version, that version even if it may change."""
         first, last = self.versions
         return VersionRange(first, last - 1) if self.unstable and last > first else self.versions
 
@@ -169,10 +169,10 @@ def _known(versions: VersionRange, removed: Removed) -> VersionRange:
 
 
 class MessageType(type):
-    """Give message classes their slots and, if the extension is built, no garbage collector header.
+    """Give message classes their slots and, if the extension is built, remove their garbage collector headers.
 
     A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until the field is read. Most
-    messages never use these structures, and each partition of a fetch response would otherwise have three.
+    messages never use these structures, of which each partition in a fetch response would otherwise have three.
 
     Message classes are final: the engines write exactly the slots that the schema defines.
     """
@@ -207,7 +207,7 @@ def _defaulted(init: Any) -> frozenset[str]:
 
 
 def _structure_property(field: str, slot: Any) -> property:
-    """Return the property of a hidden slot, which replaces `DEFAULT` by a new structure when it is read."""
+    """Return the property for a hidden slot; reading it replaces `DEFAULT` by a new structure."""
     read, write = slot.__get__, slot.__set__
 
     def structure(message: "Message") -> Any:

@@ -1,4 +1,4 @@
-"""SCRAM: a client proves that it knows a password, and a broker that it holds the credential for that password.
+"""SCRAM: a client proves that it knows a password, and a broker proves that it holds the credential for that password.
 
 Four messages travel inside SaslAuthenticate; each side is a sans-I/O state machine that takes the peer's message and
 returns its own. A broker stores no password, only a `ScramCredential`, which cannot be used to log in.
@@ -7,7 +7,7 @@ returns its own. A broker stores no password, only a `ScramCredential`, which ca
                          -> server.receive_final -> client.receive_final
 
 Source: RFC 5802, RFC 7677, KIP-48 (`tokenauth`); `ScramFormatter` and `ScramMessages` in Apache Kafka, which uses names
-and passwords unchanged, in UTF-8 (no SASLprep), and has no channel binding.
+and passwords unchanged in UTF-8 (no SASLprep) and has no channel binding.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = [
     "sasl_name",
 ]
 
-#: Names of the mechanisms and of their hashes.
+#: The names of the mechanisms and their hashes.
 SCRAM_MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 #: Fewer rounds would make guessing cheap; Kafka also refuses fewer.
 ITERATIONS_MIN = 4096
 
-#: The event loop waits while a client computes: 60 ms for this many rounds of SHA-512. Kafka's brokers have accepted at
-#: most 16,384 since 2.7 (`ScramMechanism`); earlier ones stored any number that an administrator chose.
+#: The event loop is blocked while a client computes: for 60 ms with this many rounds of SHA-512. Kafka's brokers have
+#: accepted at most 16,384 since 2.7 (`ScramMechanism`); earlier ones stored any number that an administrator chose.
 ITERATIONS_MAX = 100_000
 
 #: Nonces, salts and names are short; Kafka's brokers accept authentication messages of up to 512 KiB.
@@ -54,7 +54,7 @@ MESSAGE_BYTES_MAX = 64 * 1024
 #: Maximum number of characters that an error quotes from a peer's reason.
 _SHOWN_CHARACTERS = 100
 
-#: The header of clients without channel binding and without another identity, and its base64.
+#: The header of a client that uses neither channel binding nor another identity, and the same in base64.
 _GS2_HEADER = "n,,"
 _CHANNEL_BINDING = "biws"
 
@@ -80,7 +80,7 @@ class ScramCredential(NamedTuple):
         salt: random bytes, different for each user and mechanism.
         stored_key: the key that checks the client's proof.
         server_key: the key that creates the broker's proof.
-        iterations: how many rounds of the hash are applied to the password.
+        iterations: the number of hash rounds applied to the password.
     """
 
     salt: bytes
@@ -176,7 +176,7 @@ class ScramClient:
         _, found = _read(_SERVER_FINAL, data, "final message of the broker")
         if found["error"] is not None:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {found['error']:.{_SHOWN_CHARACTERS}}")
-        # Before the challenge, the expected signature is empty, so no signature in a message can match it.
+        # Before the challenge, the expected signature is empty, so no signature in a message matches it.
         if not hmac.compare_digest(_unbase64(found["signature"], "proof"), self._signature):
             raise RemoteProtocolError("SCRAM: the broker could not prove that it knows the user's password")
 
@@ -200,7 +200,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
 
     def receive_first(self, data: bytes) -> ClientFirst:
-        """Process the message that opens a login; return the client's identity, whose credential to look up.
+        """Process the message that opens a login; return the client's identity, with which to look up the credential.
 
         Raises:
             RemoteProtocolError: the message is malformed.
@@ -263,7 +263,7 @@ def make_credential(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """Return the key from which all others are derived; computing it takes nearly all the time of a login.
+    """Return the key from which all others are derived; its computation takes nearly all the time of a login.
 
     Raises:
         ConfigurationError: the mechanism is unknown, or the password is empty.

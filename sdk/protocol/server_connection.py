@@ -1,8 +1,8 @@
 """The broker's side of a connection, without the socket: requests in, responses out in the same order.
 
-Requests can be pipelined; a connection whose `receive` raised must be closed. `connection.py` exports this side along
-with the client's. Parts that are the same in all requests from a client, or in all responses to it, are read and
-written only once: a broker handles tens of thousands of requests a second.
+Requests can be pipelined; a connection whose `receive` raised an error must be closed. `connection.py` exports this
+side along with the client's. Parts that are the same in all requests from a client, or in all responses to it, are
+processed only once, because a broker handles tens of thousands of requests a second.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
@@ -29,17 +29,17 @@ __all__ = ["Request", "ServerConnection", "framed"]
 
 
 class Request:
-    """A request, as a broker receives it.
+    """A request as received by a broker.
 
     Attributes:
         api: the requested API.
         version: the version of the request and of its response.
         asked_version: the version in the header: `version`, unless `version_error` is set.
         correlation_id: the id that the response must carry.
-        client_id: the client's name for itself.
+        client_id: the client's name, as given by the client.
         message: the request; with `version_error`, a request with defaults, because the body is not read, as in Kafka.
-        version_error: whether the client sent ApiVersions in an unsupported version: answer with the error
-            UNSUPPORTED_VERSION and the supported versions. `version` is then the first version.
+        version_error: whether the client sent ApiVersions in an unsupported version. If so, answer with the error
+            UNSUPPORTED_VERSION and the supported versions; `version` is then the first version.
         size_bytes: the size of the frame, without its length.
     """
 
@@ -67,7 +67,7 @@ class Request:
         self.version_error = asked_version is not None
         self.size_bytes = size_bytes
         self._parts: list[Buffer] | None = None
-        self._queue: deque[Request] | None = None  # the token of the connection that received it
+        self._queue: deque[Request] | None = None  # identifies the connection that received it
 
     @property
     def has_response(self) -> bool:
@@ -91,7 +91,8 @@ class _ServedForm(NamedTuple):
         version: the version of the request and its response.
         request_header: reads the header.
         request: reads the request.
-        response_header_end: the response header after its correlation id, the same in each response.
+        response_header_end: the part of the response header after the correlation id, which is the same in each
+            response.
         response: the class of the response.
         response_bytes_max: the maximum size of a frame with the response.
     """
@@ -109,10 +110,10 @@ class ServerConnection:
     """The broker's side of a connection.
 
     Args:
-        supported: the versions to serve, by API key.
-        apis: the known APIs; use `ApiRegistry(APIS, …)` to add your own.
-        response_bytes_max: largest response for APIs other than Kafka's. Responses for Kafka's APIs can fill a frame,
-            since the requests bound their size.
+        supported: the versions to serve, keyed by API key.
+        apis: the known APIs; pass `ApiRegistry(APIS, …)` to add your own.
+        response_bytes_max: size of the largest response for APIs other than Kafka's. Responses for Kafka's APIs may
+            fill a frame, since the requests limit their size.
 
     Raises:
         LocalProtocolError: the registry lacks a served API or one of its versions.
@@ -171,12 +172,12 @@ class ServerConnection:
         """Answer a request.
 
         Args:
-            request: a request from `receive`, to be answered once.
+            request: a request from `receive`; each must be answered once.
             message: the response; None if the request has none (see `Request.has_response`).
 
         Returns:
             The bytes to write now, in pieces for `writelines`: nothing while an earlier request is unanswered,
-            otherwise this response and all later ones that were held back for it.
+            otherwise this response and all later ones that were held back because of it.
 
         Raises:
             LocalProtocolError: the response is missing, belongs to another API, does not fit its version, or is too
@@ -205,7 +206,9 @@ class ServerConnection:
         if version not in supported:
             if key == ApiKey.API_VERSIONS:
                 return None
-            raise RemoteProtocolError(f"{api.name} version {version} is not served here; {supported} are")
+            raise RemoteProtocolError(
+                f"{api.name} version {version} is not served here; supported versions: {supported}"
+            )
         response_header = program(ResponseHeader, api.response_header_version(version))
         form = self._forms[key, version] = _ServedForm(
             api,
@@ -239,7 +242,7 @@ class ServerConnection:
 
 
 def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) -> list[Buffer]:
-    """Return the frame that holds a header and the parts of a message; the first part is bytes, possibly empty.
+    """Return the frame for a header and the parts of a message, the first of which is a bytes object, possibly empty.
 
     Raises:
         LocalProtocolError: the frame is larger than `bytes_max`.

@@ -1,9 +1,9 @@
-"""A message as one line of bounded length, for logs and the reprs of requests and responses.
+"""A message as a single line of limited length, for logs and for the reprs of requests and responses.
 
-Fields with default values are left out, long values are cut, and bytes are replaced by their number: they are
-unreadable, and may be passwords or keys. Text whose name suggests a secret, such as `sasl.jaas.config` among the
-configurations that AlterConfigs sets, is hidden. A message's repr, by contrast, shows everything. The work is also
-bounded: values that do not fit on the line are never converted to text.
+Fields with default values are left out, long values are truncated, and bytes are replaced by their number, because they
+are unreadable and may be passwords or keys. Text whose name suggests a secret, such as `sasl.jaas.config` among the
+configurations that AlterConfigs sets, is hidden. A message's repr, by contrast, shows everything. The work is limited
+too: values that do not fit on the line are never converted to text.
 
 Source: Apache Kafka, `RequestChannel.loggableRequest`, which hides configurations in its request log.
 """
@@ -20,19 +20,20 @@ from kafkawire.sdk.secret import HIDDEN, may_be_secret
 
 __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
 
-#: A line that fits on a screen or two; programs that need more can use the message itself.
+#: The line fits on a screen or two; programs that need more can use the message itself.
 TEXT_CHARACTERS_MAX = 400
 
-#: Maximum number of elements shown of one list: enough to see what kind of elements they are.
+#: Maximum number of elements shown of one list: enough to see what kind of elements it contains.
 _ELEMENTS_MAX = 3
 
-#: Maximum number of characters shown of one string: a topic name may have 249, but most have fewer than this.
+#: Maximum number of characters shown of one string: a topic name may have 249 characters, but most have fewer than
+#: this.
 _STRING_CHARACTERS_MAX = 60
 
 #: Maximum number of bits of a shown integer; no field has more.
 _INTEGER_BITS_MAX = 64
 
-#: Fields that name the `value` in the same structure, for example a configuration.
+#: Fields that contain the name of the `value` in the same structure, for example the name of a configuration.
 _NAMES_OF_VALUES = ("name", "key")
 
 #: Fields of Kafka's messages that are not secret although their names suggest it: group, user and token names.

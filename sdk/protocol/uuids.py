@@ -1,4 +1,4 @@
-"""UUIDs as Kafka shows, reads, orders and reserves them.
+"""Kafka's UUIDs: their text form, their order, and the reserved ones.
 
 On the wire and in messages, a UUID is 16 bytes. Users see it as 22 characters of URL-safe base64 without padding.
 
@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["METADATA_TOPIC_UUID", "RESERVED_UUIDS", "ZERO_UUID", "format_uuid", "parse_uuid", "uuid_order"]
 
-#: Stands for "none" wherever the protocol has a UUID.
+#: Means "none" wherever the protocol has a UUID.
 ZERO_UUID = bytes(16)
 
 #: The id of the topic `__cluster_metadata`.
@@ -26,7 +26,7 @@ RESERVED_UUIDS = frozenset({ZERO_UUID, METADATA_TOPIC_UUID})
 
 _SIZE_BYTES = 16
 
-#: The last character holds two bits of the UUID; its other four are ignored.
+#: The last character holds two bits of the UUID; its other four bits are ignored.
 _TEXT = re.compile("[A-Za-z0-9_-]{22}(==)?")
 
 #: Maximum number of characters that an error quotes from an invalid UUID.
@@ -52,14 +52,14 @@ def parse_uuid(text: str) -> bytes:
 
 
 def format_uuid(uuid: bytes) -> str:
-    """Return the text of a UUID, 22 characters.
+    """Return a UUID as text of 22 characters.
 
     Raises:
         LocalProtocolError: the argument is not bytes, or not 16 of them.
     """
     if not isinstance(uuid, bytes | bytearray | memoryview):
         raise LocalProtocolError(f"{quoted(uuid, _SHOWN_CHARACTERS)} is not a UUID: {_SIZE_BYTES} bytes are expected")
-    content = bytes(uuid)  # the bytes of a view, for any element type
+    content = bytes(uuid)  # a view's bytes, whatever its element type
     if len(content) != _SIZE_BYTES:
         raise LocalProtocolError(f"the UUID has {len(content)} bytes, but {_SIZE_BYTES} are expected")
     return base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")

@@ -1,7 +1,7 @@
 """Field values: buffers, unknown tagged fields, and the marker for a default that does not exist yet.
 
-This module also defines how errors show values. It imports nothing from the package, because the extension imports it,
-and `schema.py` needs the extension to create message classes.
+This module also defines how values are shown in errors. It imports nothing from the package, because the extension
+imports this module, and `schema.py` needs the extension to create message classes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 __all__ = ["DEFAULT", "NOT_SET", "Buffer", "UnknownTags", "digits", "equal", "hidden_slot", "quoted", "shown"]
 
-#: Values that a field of type `bytes` or `records` accepts; `records` are decoded to views of the received bytes.
+#: The values that fields of type `bytes` or `records` accept; `records` are decoded to views of the received bytes.
 Buffer = bytes | bytearray | memoryview
 
 #: Tagged fields unknown to the schema: (tag, content), in the order in which they were read.
 UnknownTags = tuple[tuple[int, bytes], ...]
 
-#: Maximum number of bits of a number to write out; no sensible number has more.
+#: Maximum number of bits in a number that is written out; no sensible number has more.
 _WRITTEN_BITS_MAX = 256
 
 #: Maximum number of characters that an error shows of a value.
@@ -25,7 +25,7 @@ _QUOTED_CHARACTERS_MAX = 60
 #: Maximum number of characters that a repr shows of a value: enough for a short name or text in full.
 _SHOWN_CHARACTERS = 60
 
-#: Marks an argument that was not passed, for arguments that may be None.
+#: The default of arguments that may be None: it shows that no argument was passed.
 DEFAULT: Final[Any] = object()
 
 
@@ -40,7 +40,7 @@ NOT_SET: Final = _NotSet()
 
 
 def hidden_slot(field: str) -> str:
-    """Return the name of the slot for a field that defaults to a new structure."""
+    """Return the name of the slot behind a field that defaults to a new structure."""
     return f"_{field}"
 
 
@@ -52,7 +52,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def digits(number: int) -> str:
-    """Return a number as text, for errors: Python refuses to write numbers of more than 4300 digits."""
+    """Return a number as text for errors; Python refuses to convert numbers of more than 4300 digits."""
     bits = int.bit_length(number)
     return int.__repr__(number) if bits <= _WRITTEN_BITS_MAX else f"a number of {bits} bits"
 
@@ -67,19 +67,20 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
     if type(value) is int:
         return digits(value)
     if type(value) is str or type(value) is bytes or type(value) is bytearray:
-        value = value[:limit]  # the repr of a long value takes a long time
+        value = value[:limit]  # the repr of a long value would take a long time
     try:
         return repr(value)[:limit]
-    except Exception:  # it contains a number with too many digits, or the repr of a foreign type fails
+    except Exception:  # it contains a number with too many digits, or a third-party type's repr fails
         return f"<{type(value).__name__}>"
 
 
 def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Return the repr of a value, for users; a long repr is cut and followed by the length of the value.
+    """Return the repr of a value for users; a long repr is truncated and followed by the length of the value.
 
     Args:
         value: any value; if its repr fails, its type is shown.
-        limit: the maximum number of characters or bytes shown of text or bytes; three times as many of anything else.
+        limit: the maximum number of characters of text, or of bytes, to show; for any other value, three times as many
+            characters.
     """
     if isinstance(value, str | bytes | bytearray | memoryview):
         if len(value) <= limit:

@@ -37,5 +37,5 @@ class VersionRange(NamedTuple):
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
     def numbers(self) -> range:
-        """Return the versions one by one, in ascending order."""
+        """Return the individual versions in ascending order."""
         return range(self.first, self.last + 1)

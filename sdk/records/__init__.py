@@ -1,6 +1,6 @@
 """Record batches and message sets: append, seal, walk, stamp, compress.
 
-Columns and control records, which few programs need, are imported from `columns.py` and `control.py`.
+Columns and control records, which few programs need, must be imported from `columns.py` and `control.py`.
 """
 
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType

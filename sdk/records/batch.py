@@ -57,7 +57,7 @@ _CHECKSUM = packed("RecordBatch", "crc")
 _ATTRIBUTES = packed("RecordBatch", "attributes")
 _MAX_TIMESTAMP = packed("RecordBatch", "max_timestamp")
 
-#: The other known attributes; a rewrite drops unknown bits, as in Kafka.
+#: The remaining known attributes; a rewrite drops unknown bits, as in Kafka.
 _ATTRIBUTES_KEPT = (
     BATCH_COMPRESSION_MASK | BATCH_IS_TRANSACTIONAL_MASK | BATCH_IS_CONTROL_MASK | BATCH_HAS_DELETE_HORIZON_MASK
 )
@@ -79,8 +79,8 @@ def stamp(
         buffer: a writable buffer with the batch.
         base_offset: the offset of the first record.
         partition_leader_epoch: the leader's epoch.
-        position: where the batch begins.
-        log_append_time: the timestamp for all its records; None to keep the records' own.
+        position: the position at which the batch begins.
+        log_append_time: the timestamp for all its records; None to keep each record's own.
 
     Raises:
         DecodeError: the buffer has no whole batch of magic 2 there.
@@ -92,7 +92,7 @@ def stamp(
     partition_leader_epoch = checked_number("partition_leader_epoch", partition_leader_epoch, *LIMITS["int32"])
     if log_append_time is not None:
         log_append_time = checked_number("log_append_time", log_append_time, *LIMITS["int64"])
-    # From here on, no value can be refused.
+    # From here on, no value is refused.
     _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
     _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
     if log_append_time is not None:
@@ -112,7 +112,7 @@ def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoc
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int) -> None:
-    """Write the highest timestamp of a batch of magic 2, and its timestamp type; recompute the checksum.
+    """Write the highest timestamp and the timestamp type into a batch of magic 2, and recompute its checksum.
 
     Args:
         buffer: a writable buffer that begins with the batch.
@@ -162,17 +162,18 @@ def recompress(batch: RecordBatch, compression: Compression, level: int | None =
 def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytes:
     """Return a batch with only some of its records, as compaction writes it.
 
-    Base offset, last offset delta and base sequence are kept, so that offsets and sequence numbers remain accounted
-    for. If no records remain, the result is only an uncompressed header.
+    Base offset, last offset delta and base sequence are kept, so offsets and sequence numbers remain accounted for. If
+    no records remain, the result is just an uncompressed header.
 
     Args:
         batch: the original batch.
         records: the remaining records, in order.
-        delete_horizon_ms: when tombstones may be removed; None to keep the batch's own, if it is 0 or above.
+        delete_horizon_ms: the time from which tombstones may be removed; None to keep the batch's own if it is 0 or
+            above.
 
     Raises:
-        EncodeError: the records are not in order, or have timestamps below -1. As in Kafka, a batch with such a log
-            append time can be built and read, but not rewritten.
+        EncodeError: the records are not in order, or have timestamps below -1. As in Kafka, a batch whose log append
+            time is below -1 can be built and read, but not rewritten.
     """
     if delete_horizon_ms is None:
         delete_horizon_ms = batch.delete_horizon_ms
@@ -262,7 +263,7 @@ def _writable(buffer: bytearray | memoryview) -> memoryview:
     """Return a writable view of a buffer.
 
     Raises:
-        EncodeError: the buffer is read-only or not contiguous.
+        EncodeError: the buffer is read-only or is not contiguous.
     """
     view = checked_content("buffer", buffer)
     if view.readonly:

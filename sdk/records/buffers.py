@@ -1,4 +1,4 @@
-"""Check byte buffers and positions from callers: every engine accepts and refuses the same ones."""
+"""Check the byte buffers and positions that callers pass; all engines accept and refuse the same ones."""
 
 from __future__ import annotations
 

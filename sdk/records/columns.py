@@ -1,8 +1,8 @@
 """Decode records into columns (offsets, timestamps, keys, values), without an object for each record.
 
-Keys and values are Arrow views (BinaryView): sixteen bytes each, which point into the fetched or decompressed bytes.
-Creating Arrow arrays costs as much as decoding hundreds of records, so decode many batches in one call.
-`pyarrow` is needed only to create Arrow objects.
+Keys and values are Arrow views (BinaryView) of sixteen bytes each, which point into the fetched or decompressed bytes.
+Creating Arrow arrays costs as much as decoding hundreds of records, so decode many batches in one call. `pyarrow` is
+needed only to create Arrow objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Colum
 
     Args:
         batches: the batches in order, of any magic.
-        headers: whether to decode headers too; that creates an object for each record with headers.
+        headers: whether to decode headers too, which creates an object for each record with headers.
 
     Raises:
         DecodeError: a batch is broken.
@@ -45,7 +45,7 @@ def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Colum
 def cut_columns(
     batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange], *, headers: bool = False
 ) -> tuple[Columns, list[int]]:
-    """Return some of the records of several batches as columns, and how many of them each batch holds.
+    """Return selected records of several batches as columns, and the number of records from each batch.
 
     Args:
         batches: the batches in order, of any magic.
@@ -85,7 +85,7 @@ def cut_columns(
 
 
 def _memory(count: int) -> tuple[memoryview, list[int]]:
-    """Allocate memory for columns of `count` rows; return it and the position of each column."""
+    """Allocate memory for columns with `count` rows; return it with the position of each column."""
     places, end = [], 0
     for size in (INT64.size, INT64.size, INLINE.size, 0, INLINE.size, 0):
         places.append(end)

@@ -1,6 +1,6 @@
 """Check and convert the content of a program's records before any of it is buffered.
 
-Text becomes UTF-8. Numbers are refused, as in confluent-kafka and kafka-python, since readers could expect any of
+Text becomes UTF-8. Numbers are refused, as in confluent-kafka and kafka-python, since readers might expect any of
 several encodings. Header names are text; header values are bytes, text or None.
 """
 
@@ -15,10 +15,10 @@ from kafkawire.sdk.records.engines.shared_arguments import checked_content, chec
 
 __all__ = ["HeadersInput", "record_content", "record_headers"]
 
-#: The parts of a record that a producer has serializers for.
+#: The parts of a record for which a producer has serializers.
 _SERIALIZED: Final = ("key", "value")
 
-#: Headers as a program gives them: pairs of a name and a value in order, or a mapping if names are unique.
+#: Headers as a program passes them: (name, value) pairs in order, or a mapping if the names are unique.
 HeadersInput = Iterable[tuple[str, Buffer | str | None]] | Mapping[str, Buffer | str | None]
 
 
@@ -36,7 +36,7 @@ def record_content(path: str, value: object) -> Buffer | None:
         return value
     if isinstance(value, str):
         try:
-            return str.encode(value)  # not the method of a derived class
+            return str.encode(value)  # not a subclass's method
         except UnicodeEncodeError as error:
             raise EncodeError(path, f"{quoted(value)} is not encodable as UTF-8: {error.reason}") from error
     if isinstance(value, int | float):
@@ -53,8 +53,8 @@ def record_content(path: str, value: object) -> Buffer | None:
 
 def _remedy(path: str) -> str:
     """Return a hint for content that is neither bytes nor text."""
-    serializer = f"give the producer a {path}_serializer, such as lambda {path}: json.dumps({path}), or "
-    return f"{serializer if path in _SERIALIZED else ''}encode it as your readers expect it"
+    serializer = f"pass the producer a {path}_serializer, such as lambda {path}: json.dumps({path}), or "
+    return f"{serializer if path in _SERIALIZED else ''}encode it in the way that your readers expect"
 
 
 def record_headers(headers: HeadersInput) -> tuple[tuple[str, Buffer | None], ...]:

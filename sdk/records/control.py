@@ -1,9 +1,9 @@
-"""Control records, which coordinators and KRaft leaders write between the records of applications.
+"""Control records, which coordinators and KRaft leaders write among the records of applications.
 
 The key says which kind of record it is; readers skip kinds that they do not know. The value is a message from
-`schemas/records/control/`. A marker of a later version is read as the highest known one. KRaft's bodies are read and
-written in their first version, whatever version they state: Kafka 4.3 defines a second version of LeaderChange but does
-not use it.
+`schemas/records/control/`. A marker of a later version is read as one of the highest known version. The bodies of
+KRaft's records are read and written in their first version, whatever version they state: Kafka 4.3 defines a second
+version of LeaderChange but does not use it.
 
 Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`, `MemoryRecordsBuilder` in Apache Kafka.
 """
@@ -31,7 +31,7 @@ __all__ = [
     "end_transaction_marker",
 ]
 
-#: The message in the value of each kind. KRaft's messages begin with their version; a marker's version precedes it.
+#: The message in the value, by kind. KRaft's messages begin with their version; a marker is preceded by its version.
 BODIES = {
     ControlRecordType.ABORT: "EndTxnMarker",
     ControlRecordType.COMMIT: "EndTxnMarker",
@@ -88,7 +88,7 @@ class ControlRecord(NamedTuple):
         """Return the key and the value.
 
         Raises:
-            EncodeError: the body cannot be written, or Kafka would not read it in this version.
+            EncodeError: the body cannot be written, or Kafka would not read it as this version.
         """
         key = CONTROL_KEY_HEADER.pack(self.key.version, self.key.number)
         if self.body is None:

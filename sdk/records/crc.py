@@ -16,7 +16,7 @@ from kafkawire.sdk.records.engines.selection import native
 __all__ = ["crc32", "crc32c", "crc32c_of_bytes"]
 
 
-#: `crc32c` without the check of the buffer, for callers that have bytes.
+#: `crc32c` without the buffer check, for callers that pass bytes.
 crc32c_of_bytes: Callable[..., int] = python_crc.crc32c if native is None else native.crc32c
 
 
@@ -28,6 +28,6 @@ def crc32c(data: Buffer, value: int = 0) -> int:
         value: the checksum of the preceding bytes.
 
     Raises:
-        TypeError: `data` is not a buffer, or not contiguous.
+        TypeError: `data` is not a contiguous buffer.
     """
     return crc32c_of_bytes(data if type(data) is bytes else bytes_of(data), value)

@@ -1,4 +1,4 @@
-"""The record engine in use, and the other engines by name, which are loaded on first use."""
+"""The record engine in use, and access to the other engines by name; those are loaded on first use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def record_batch_class(engine: str) -> type[RecordBatch]:
 
 
 def batch_builder_class(engine: str) -> type[BatchBuilder]:
-    """Return the `BatchBuilder` of an engine; `construct` only reads, so it uses the one of `python`.
+    """Return the `BatchBuilder` of an engine; `construct` only reads, so it borrows the one of `python`.
 
     Args:
         engine: `native`, `python` or `construct`.
@@ -64,4 +64,4 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
 
 def _unavailable(engine: str) -> LocalProtocolError:
     available = [name for name in ENGINES if name != "native" or engines.built is not None]
-    return LocalProtocolError(f"engine {quoted(engine)} is not available; {', '.join(available)} are")
+    return LocalProtocolError(f"engine {quoted(engine)} is not available; available engines: {', '.join(available)}")

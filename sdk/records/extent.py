@@ -1,4 +1,4 @@
-"""Measure the batches in a buffer by their headers alone: enough for a consumer to plan its next fetch."""
+"""Measure the batches in a buffer by their headers alone, which is enough for a consumer to plan its next fetch."""
 
 from __future__ import annotations
 

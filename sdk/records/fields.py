@@ -1,4 +1,4 @@
-"""Look up facts in `FORMATS`: how fields of the record formats are packed, and which codecs a format knows."""
+"""Look up facts in `FORMATS`: how the fields of record formats are packed, and which codecs a format supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["compressions", "packed"]
 
 
 def packed(format_name: str, field_name: str) -> Struct:
-    """Return how a number in a record format, or the length of a byte string, is packed.
+    """Return the packing of a number in a record format, or of the length of a byte string.
 
     Args:
         format_name: a name in `FORMATS`.
@@ -22,7 +22,7 @@ def packed(format_name: str, field_name: str) -> Struct:
 
 
 def compressions(format_name: str) -> frozenset[Compression]:
-    """Return the codecs that a record format knows.
+    """Return the codecs that a record format supports.
 
     Args:
         format_name: the name in `FORMATS` of a format with attributes.

@@ -1,7 +1,7 @@
 """The columns of a segment's index file: pairs of a key and an int32, both ascending, in network order.
 
-A broker loads an index while a request waits. The index of a 1 GiB segment has 262,144 entries, which the extension
-reads in 0.5 ms.
+A broker loads an index while a request is waiting. The index of a 1 GiB segment has 262,144 entries, which the
+extension reads in 0.5 ms.
 """
 
 from __future__ import annotations

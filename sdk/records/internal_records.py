@@ -1,8 +1,8 @@
 """Decode the records of Kafka's internal topics into messages: groups and offsets, transactions, share groups,
 cluster metadata (and its snapshots), and remote log metadata. A user's own topics can hold records like these.
 
-A coordinator's key begins with its record type, its value with a version. A metadata record has no key, and its value
-is framed: the frame version, the record type and the version, all unsigned varints.
+A coordinator record's key begins with a record type, and its value with a version. A metadata record has no key, and
+its value is framed: it begins with the frame version, the record type and the version, all unsigned varints.
 
 Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `RemoteLogMetadataSerde` in Apache Kafka.
 """
@@ -27,7 +27,7 @@ __all__ = ["INTERNAL_TOPICS", "KAFKA_RECORDS", "InternalRecord", "RecordTypes", 
 _Named = str | type[Message]
 
 _PREFIX = struct.Struct(">h")
-#: Maximum number of bytes of an unsigned varint that Kafka reads.
+#: Maximum number of bytes in an unsigned varint that Kafka reads.
 _VARINT_BYTES_MAX = 5
 
 
@@ -56,7 +56,7 @@ class InternalRecord(NamedTuple):
         return "" if self.value is None else self.value.SCHEMA.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as a JSON value; key and value are in the form that Kafka's own converters print."""
+        """Return the record as a JSON value; key and value have the form that Kafka's own converters print."""
         from kafkawire.sdk.protocol.json_form import to_json  # imported here: many programs never need it
 
         found: dict[str, Any] = {"type": self.type, "name": self.name}
@@ -71,8 +71,8 @@ class RecordTypes:
     """The messages in the records of topics. A message is given as a class, or as the name of one of Kafka's messages.
 
     Args:
-        keyed: by topic and record type, the messages in key and value.
-        framed: by topic and record type, the message in the value.
+        keyed: the messages in key and value, keyed by topic and record type.
+        framed: the message in the value, keyed by topic and record type.
 
     Attributes:
         keyed, framed: see above.
@@ -105,7 +105,7 @@ class RecordTypes:
         return InternalRecord(topic, kind, decoded_key, decoded, version)
 
     def names_beside(self, message: str) -> dict[int, str]:
-        """Return the names of the record types in a message's topic; empty if no topic contains the message."""
+        """Return the names of the record types in the topic of a message; empty if no topic contains the message."""
         for pairs in self.keyed.values():
             if any(message in map(_name, pair) for pair in pairs.values()):
                 return {kind: _name(key).removesuffix("Key") for kind, (key, _) in pairs.items()}
@@ -124,7 +124,8 @@ class RecordTypes:
 
         Returns:
             The record type (None for a tombstone of a topic without keys), the version of the value (None for a
-            tombstone), and the positions of the messages in key and value. A plain tuple, since every record needs one.
+            tombstone), and the positions of the messages in key and value. It is a plain tuple for speed, since every
+            record needs one.
 
         Raises:
             UnknownRecord: the type or the version of the frame is unknown.
@@ -135,19 +136,21 @@ class RecordTypes:
             types = self.keyed[topic]
             kind = _prefix(topic, "key", key)
             if kind not in types:
-                raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known; {_listed(types)} are")
+                raise UnknownRecord(
+                    "key", topic, kind, None, f"record type {kind} is unknown; expected {_listed(types)}"
+                )
             if value is None:
                 return kind, None, _PREFIX.size, 0
             return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
         if not isinstance(topic, str) or topic not in self.framed:
             raise LocalProtocolError(
-                f"{quoted(topic, 260)} is not an internal topic; {', '.join(sorted(self.topics))} are"
+                f"{quoted(topic, 260)} is not an internal topic; internal topics: {', '.join(sorted(self.topics))}"
             )
         if value is None:
             return None, None, 0, 0
         kind, version, start = read_frame(topic, value)
         if kind not in self.framed[topic]:
-            reason = f"record type {kind} (version {version}) is not known; {_listed(self.framed[topic])} are"
+            reason = f"record type {kind} (version {version}) is unknown; expected {_listed(self.framed[topic])}"
             raise UnknownRecord("value", topic, kind, version, reason)
         return kind, version, 0, start
 
@@ -162,8 +165,8 @@ INTERNAL_TOPICS: Final = KAFKA_RECORDS.topics
 def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
     """Decode a record of one of Kafka's internal topics.
 
-    For control records see `control_record` in `control.py`. As in Kafka, bytes after a coordinator's message are
-    ignored, and bytes after a framed message are damage.
+    For control records, see `control_record` in `control.py`. As in Kafka, bytes after a coordinator's message are
+    ignored, while bytes after a framed message are treated as damage.
 
     Args:
         topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` (also for its
@@ -197,7 +200,7 @@ def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
     view = bytes_of(value)
     frame, at = _varint(view, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
-        reason = f"frame version {frame} is not known; {METADATA_FRAME_VERSION} is"
+        reason = f"frame version {frame} is unknown; expected {METADATA_FRAME_VERSION}"
         raise UnknownRecord("value", topic, None, None, reason)
     kind, at = _varint(view, at, "type")
     version, at = _varint(view, at, "version")
@@ -229,7 +232,7 @@ def _class(message: _Named) -> type[Message]:
 def _check_version(topic: str, kind: int, cls: type[Message], version: int) -> None:
     schema = cls.SCHEMA
     if version not in schema.known_versions:
-        reason = f"record type {kind} ({schema.name}) in version {version} is not known; {schema.known_versions} are"
+        reason = f"record type {kind} ({schema.name}) in version {version} is unknown; expected {schema.known_versions}"
         raise UnknownRecord("value", topic, kind, version, reason)
 
 

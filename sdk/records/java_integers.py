@@ -1,4 +1,4 @@
-"""Compute sums that overflow like Java's, so that damaged batches give the same numbers as in Apache Kafka.
+"""Compute sums that overflow as Java's do, which gives the same numbers for damaged batches as Apache Kafka.
 
 Source: `DefaultRecordBatch.incrementSequence` in Apache Kafka.
 """
@@ -21,8 +21,8 @@ def int64(value: int) -> int:
 def sequence_after(sequence: int, delta: int) -> int:
     """Return the sequence number `delta` records after another; they wrap from 2147483647 to 0.
 
-    Valid batches have no negative numbers; for invalid ones, the result overflows as in Java. Callers know which
-    sequence numbers mean "none": for a record, any number below 0; for a batch, only -1.
+    Valid batches have no negative numbers; for invalid ones, the result overflows as in Java. It is up to the caller
+    which sequence numbers mean "none": for a record, any number below 0; for a batch, only -1.
 
     Args:
         sequence: int32.

@@ -1,8 +1,8 @@
 """Choose the stored batches from which a log rebuilds its producer states: recent ones and transaction bounds.
 
-These suffice: duplicates are detected among the last batches, and a transaction begins with its first batch and ends
-with a control batch. The extension creates no objects for other batches.
-`engines/python_last_batches.py` documents the function.
+These suffice: duplicates are detected by comparing with the last batches, and a transaction begins with its first batch
+and ends with a control batch. The extension creates no objects for other batches. `engines/python_last_batches.py`
+documents the function.
 """
 
 from __future__ import annotations

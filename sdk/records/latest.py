@@ -1,4 +1,4 @@
-"""Keep the last record of each key: the current state, however often a log has overwritten it.
+"""Keep the last record for each key: the current state, however often it was overwritten in the log.
 
 Superseded records are never decoded, and the extension creates no objects for them, which lets a broker read ten
 million commits of a few thousand partitions. `engines/python_latest.py` documents the class.

@@ -1,9 +1,9 @@
-"""Read messages of magic 0 and 1, which clients before Kafka 0.11 wrote; `message_set_builder.py` builds them.
+"""Read messages of magic 0 and 1, as written by clients before Kafka 0.11; `message_set_builder.py` builds them.
 
 An uncompressed message is one record. A compressed one is a wrapper: its value holds a message set, and its offset is
-that of the last message in the set. In magic 1, the offsets inside a wrapper are relative, and a wrapper with log
-append time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka;
-the wrapper's checksum shows that it was written that way.
+that of the last message in the set. In magic 1, the offsets inside a wrapper are relative, and the timestamp of a
+wrapper with log append time applies to all its messages. A partial message at the end of a wrapper is ignored, as in
+Kafka; the wrapper's checksum proves that it was written that way.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord` in Apache Kafka; KIP-31, KIP-32.
 """
@@ -60,7 +60,7 @@ _MESSAGE_SIZE = packed("MessageV0", "message_size")
 _CONTENT_SIZE = packed("MessageV0", "value")
 #: zstd is newer than these formats.
 _COMPRESSIONS = compressions("MessageV1")
-#: Number of bytes that a message's size does not count: its offset and the size itself.
+#: Number of bytes that a message's size field does not include: those of the offset and of the field itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
 
@@ -99,7 +99,8 @@ class MessageBatch:
     """An outer message: a single record, or a compressed wrapper of many.
 
     It has the attributes of `RecordBatch`, so code that walks over batches need not check the magic; attributes that
-    the old formats lack have the values that mean "none". A copied or pickled one owns its bytes, at position 0.
+    the old formats lack have the values that mean "none". A copied or unpickled batch owns its bytes and has position
+    0.
 
     Args:
         buffer: holds the message; it is not copied.
@@ -107,7 +108,7 @@ class MessageBatch:
         limit: the maximum size of a wrapper's decompressed content, in bytes.
 
     Raises:
-        DecodeError: the message is cut off, or smaller than any message.
+        DecodeError: the message is cut off, or is shorter than any message can be.
         TypeError: `buffer` is not a contiguous buffer, or position or limit is not an integer.
         OverflowError: position or limit does not fit 64 bits.
     """
@@ -193,7 +194,7 @@ class MessageBatch:
 
     @property
     def timestamp_type(self) -> TimestampType | None:
-        """The type of the timestamps: who set them; None in magic 0, which has none."""
+        """The timestamp type, which says who set the timestamps; None in magic 0, which has no timestamps."""
         if self.magic == MESSAGE_V0_MAGIC:
             return None
         is_append_time = self.attributes & MESSAGE_V1_TIMESTAMP_TYPE_MASK
@@ -280,7 +281,7 @@ class MessageBatch:
         Raises:
             DecodeError: a message is malformed; the error has its position in the buffer.
         """
-        compression = self.compression  # its error already has the position
+        compression = self.compression  # its error already states the position
         try:
             outer = _message(self._view)
             if compression == Compression.NONE:
@@ -301,7 +302,8 @@ class MessageBatch:
         Args:
             outer: the wrapper.
             compression: the compression of its value.
-            is_kept: whether to read each message once and keep all of them in memory; otherwise each is read twice.
+            is_kept: whether to read each message only once, keeping all of them in memory; otherwise, each is read
+                twice.
         """
         if compression not in _COMPRESSIONS:
             name = compression.name.lower()
@@ -338,7 +340,7 @@ class MessageBatch:
 
 
 def _messages(data: bytes) -> Iterator[_Message]:
-    """Yield the whole messages of the set inside a wrapper; the caller adds the offsets of errors."""
+    """Yield the whole messages in the set inside a wrapper; the caller adds positions to errors."""
     view = memoryview(data)
     position = 0
     while len(view) - position >= _UNCOUNTED:

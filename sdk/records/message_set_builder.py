@@ -1,6 +1,6 @@
 """Build messages of magic 0 and 1, individually or in a compressed wrapper.
 
-This is for tests, and for logs that clients older than Kafka 0.11 still read.
+It serves tests, and logs that clients older than Kafka 0.11 still read.
 
 Source: `MemoryRecordsBuilder`, `LegacyRecord` in Apache Kafka; KIP-31 (relative offsets), KIP-32 (timestamps).
 """
@@ -55,7 +55,7 @@ class MessageSetBuilder:
 
     Args:
         magic: 0 or 1.
-        compression: one that the format supports; if set, all messages go into a wrapper.
+        compression: a compression type that the format supports; if set, all messages go into a wrapper.
         level: the compression level (see `compress`).
         timestamp_type: who sets the timestamps in magic 1.
         log_append_time: the timestamp with LOG_APPEND_TIME, ms since the epoch; -1 for none.

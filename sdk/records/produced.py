@@ -1,8 +1,8 @@
 """Check a produced batch: header, checksum and every record, in one call.
 
-The checks, their order and their error codes are Kafka's. Two kinds of batches are refused with INVALID_RECORD instead:
-those that Kafka would store although no reader could use them (records whose offsets do not count from 0, compressed
-records of a wrong length), and empty batches, to which Kafka never responds.
+The checks, their order and their error codes are Kafka's. There are two exceptions, which are refused with
+INVALID_RECORD: batches that Kafka would store although no reader could use them (records whose offsets do not count
+from 0, compressed records of a wrong length), and empty batches, to which Kafka never responds.
 
 Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
 """
@@ -51,8 +51,8 @@ __all__ = [
     "transactional_producer",
 ]
 
-#: Maximum number of refused records that a response names: enough to diagnose a batch of any size, while keeping the
-#: response smaller than the batch.
+#: Maximum number of refused records named in a response: enough to diagnose a batch of any size, but few enough to keep
+#: the response smaller than the batch.
 RECORD_ERRORS_MAX = 1000
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
@@ -68,7 +68,7 @@ class ProduceLimits(NamedTuple):
     Attributes:
         max_bytes: the size of the largest batch, in bytes.
         needs_keys: whether each record must have a key.
-        is_append_time: whether the broker sets the timestamps, so that any timestamp is allowed.
+        is_append_time: whether the broker sets the timestamps, in which case any timestamp is allowed.
         before_max_ms: how far in the past a timestamp may be.
         after_max_ms: how far in the future a timestamp may be.
     """
@@ -87,7 +87,7 @@ class ProducedBatch(NamedTuple):
         size_bytes: the size of the batch, not counting bytes that follow it in the request.
         base_offset, partition_leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
             producer_id, producer_epoch, base_sequence, records_count: see `schemas/records/record_batch.yaml`.
-        highest_timestamp: the highest timestamp of the records; a header with a different one must be corrected.
+        highest_timestamp: the highest timestamp of the records; if the header states another, it must be corrected.
     """
 
     size_bytes: int
@@ -135,7 +135,7 @@ def check_batch(
         limits: the topic's requirements.
         now_ms: the current time.
         allow_zstandard: whether the version of the request allows Zstandard.
-        engine: `native` or `python`; the one in use by default.
+        engine: `native` or `python`; defaults to the engine in use.
 
     Raises:
         InvalidBatch: some of its records are refused.
@@ -158,7 +158,7 @@ def check_batch(
 
 
 def transactional_producer(records: Buffer | None) -> tuple[int, int] | None:
-    """Return the producer's id and epoch if the first batch, which is not checked, claims to be transactional.
+    """Return the producer's id and epoch if the first batch claims to be transactional; the batch is not checked.
 
     Args:
         records: the field of a partition in a produce request.
@@ -198,7 +198,7 @@ def _whole_size(view: memoryview) -> int | None:
     if len(view) <= BATCH_MAGIC_AT:
         return None
     if view[BATCH_MAGIC_AT] > BATCH_MAGIC:
-        reason = f"magic {view[BATCH_MAGIC_AT]} is not known; {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
+        reason = f"magic {view[BATCH_MAGIC_AT]} is unknown; expected {MESSAGE_V0_MAGIC} to {BATCH_MAGIC}"
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
     size: int = length + BATCH_BATCH_LENGTH_COUNTS_FROM
     if size > INT32_MAX:  # in Kafka this sum overflows
@@ -253,7 +253,7 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
     if found is None:
         raise _invalid(f"it does not hold exactly {batch.records_count} whole records")
     highest_timestamp, is_consecutive, bad = cast(python_produced.Found, found)
-    # An append time set by the client is checked like the records' own timestamps, among which -1 would pass.
+    # An append time set by the client is checked like the records' own timestamps, for which -1 is valid.
     is_set_by_client = is_append_time and (limits.is_append_time or batch.max_timestamp == NO_TIMESTAMP)
     if is_set_by_client:
         bad = list(range(min(batch.records_count, RECORD_ERRORS_MAX)))
@@ -263,8 +263,8 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
             without_key.update(engine.scan_records(payload, header, True, None, RECORD_ERRORS_MAX)[-1])
         raise _refused(bad, without_key, "producers may not set it" if is_set_by_client else _bounds(times))
     if not is_consecutive:
-        # Kafka fails to rewrite such records if compressed; uncompressed, it stores them, but no reader could find
-        # them.
+        # Kafka fails to rewrite such records if they are compressed. If they are not, it stores them, but no reader
+        # could find them.
         code = ErrorCode.UNKNOWN_SERVER_ERROR if batch.attributes & BATCH_COMPRESSION_MASK else ErrorCode.INVALID_RECORD
         raise BrokerError(code, "the record batch is invalid: the offsets of its records do not count from 0")
     return highest_timestamp

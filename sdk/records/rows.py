@@ -1,8 +1,8 @@
-"""Decode records into rows of plain Arrow columns, in pieces of limited size, however large the batches are.
+"""Decode records into rows of plain Arrow columns, in pieces whose size is limited however large the batches are.
 
-The columns of `columns.py` point into the fetched bytes, for readers that use them in place. Here, keys, values and
-headers are copied into columns that every Arrow reader supports, for Spark, Parquet and other users that would copy
-them anyway.
+The columns of `columns.py` point into the fetched bytes, for readers that use them in place. The rows made here are
+copies of keys, values and headers in columns that every Arrow reader supports, for Spark, Parquet and other users that
+would copy them anyway.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class RowsBuilder(Protocol):
-    """Collects rows batch by batch, until they are taken.
+    """Collects rows from one batch after another until they are taken.
 
         builder.begin(batch)
         while not builder.fill():
@@ -87,8 +87,8 @@ class RowsBuilder(Protocol):
     def add_plain(self, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
         """Add whole batches without creating objects, up to the first that is not plain or does not fit.
 
-        A plain batch is of magic 2, uncompressed, undamaged and not a control batch. The caller reads other batches one
-        by one and reports any damage in them. The Python engine, which needs objects anyway, adds none.
+        A plain batch is of magic 2, uncompressed, undamaged and not a control batch. The caller reads all other batches
+        individually and reports any damage in them. The Python engine, which needs objects anyway, adds no batches.
 
         Args:
             content: the bytes, beginning with the first batch.
@@ -112,8 +112,8 @@ def rows_builder(
     Args:
         columns: the wanted names, from `COLUMNS`.
         rows_max: the maximum number of waiting rows.
-        bytes_max: the maximum number of bytes of waiting keys, values and headers, exceeded only by a larger single
-            record.
+        bytes_max: the maximum total size of waiting keys, values and headers in bytes; only a single larger record can
+            exceed it.
 
     Raises:
         ValueError: a column does not exist, or a limit is below 1.
@@ -124,7 +124,7 @@ def rows_builder(
 
 
 def arrow_arrays(rows: RowColumns) -> dict[str, pyarrow.Array]:
-    """Return rows as Arrow arrays by column name (see `COLUMNS`), timestamps in ms of UTC; nothing is copied."""
+    """Return rows as Arrow arrays keyed by column name (see `COLUMNS`), with UTC timestamps in ms, without copying."""
     import pyarrow
 
     arrays: dict[str, pyarrow.Array] = {}

@@ -1,8 +1,8 @@
 """Find the next batch with a correct checksum in stored bytes, to continue reading after damage.
 
-`read_stored` uses the search to report every skipped byte, `kafkawire dump` to show damage. Only batches of magic 2 are
-searched for, since the checksum of an older message covers too little to distinguish it from other bytes. After a batch
-whose size the caller trusts, a batch of any magic is accepted.
+`read_stored` uses the search to report every skipped byte, and `kafkawire dump` to show damage. Only batches of magic 2
+are searched for, since the checksum of an older message covers too little to distinguish the message from other bytes.
+After a batch whose size the caller trusts, a batch of any magic is accepted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kafkawire.sdk.records.crc import crc32c
 
 __all__ = ["MIN_BYTES", "WINDOW_BYTES", "SoundBatches", "StoredBytes", "announced", "has_right_crc", "size_at"]
 
-#: Bytes read at a time: enough for several batches, but little enough to stay in the processor's caches.
+#: Number of bytes read at a time: enough for several batches, but few enough to stay in the processor's caches.
 WINDOW_BYTES: Final = 1024 * 1024
 
-#: Maximum number of bytes over which a search computes checksums in vain; otherwise, bytes full of apparent headers of
-#: long batches would take quadratic time.
+#: Maximum number of bytes over which a search computes checksums without finding a batch. Without this limit, bytes
+#: full of apparent headers of long batches would take quadratic time.
 SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
-#: The cost of checking one position, in bytes of checksums.
+#: The cost of checking one position, expressed as a number of bytes of checksum computation.
 _CANDIDATE_BYTES: Final = 4096
 
 #: The smallest batch or message of each magic.
@@ -46,8 +46,8 @@ MIN_BYTES: Final = {
     BATCH_MAGIC: BATCH_HEADER_BYTES,
 }
 
-#: How a batch of magic 2 can begin: base offset, length and offset count are not negative, and there are no unknown
-#: attributes.
+#: Matches the beginning of a batch of magic 2: base offset, length and offset delta are not negative, and no attributes
+#: are unknown.
 _MAY_BEGIN: Final = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
 
 
@@ -66,7 +66,7 @@ class StoredBytes(Protocol):
 
 
 class SoundBatches:
-    """Finds batches with correct checksums, with a bound on the work.
+    """Finds batches with correct checksums, and limits the work for this.
 
     Args:
         source: the bytes to search.
@@ -108,9 +108,9 @@ class SoundBatches:
         size, reason = size_at(self._source, position)
         if reason:
             return False
-        may_look = size <= self._left_bytes  # a single false length must not end the search
+        may_look = size <= self._left_bytes  # a single wrong length must not end the search
         if may_look and has_right_crc(self._source, position, size):
-            return True  # not counted: this batch is read next
+            return True  # not counted, because this batch is read next
         self._left_bytes -= _CANDIDATE_BYTES + (size if may_look else 0)
         return False
 
@@ -137,7 +137,7 @@ def size_at(source: StoredBytes, position: int) -> tuple[int, str]:
         return 0, f"{left} bytes are too few for a batch: the file was cut"
     size, magic = announced(head)
     if magic not in MIN_BYTES:
-        return 0, f"magic {magic} is not known; {min(MIN_BYTES)} to {max(MIN_BYTES)} are known"
+        return 0, f"magic {magic} is unknown; expected {min(MIN_BYTES)} to {max(MIN_BYTES)}"
     if size < MIN_BYTES[magic]:
         return 0, f"the batch has {size} bytes, but one of magic {magic} has at least {MIN_BYTES[magic]}"
     if size > left:
@@ -158,7 +158,7 @@ def has_right_crc(source: StoredBytes, position: int, size: int) -> bool:
     """
     head = source.at(position, BATCH_HEADER_BYTES)
     is_old = len(head) > BATCH_MAGIC_AT and head[BATCH_MAGIC_AT] != BATCH_MAGIC
-    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file was truncated in the meantime
+    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file has just been truncated
         return False
     expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)

@@ -1,10 +1,10 @@
-"""Read stored bytes, such as files, backups or columns: their batches, and the damage between them.
+"""Read the batches in stored bytes (files, backups, columns), and report any damage between them.
 
-After a damaged batch, reading continues at the next batch with a correct checksum; if the damaged batch's size leads to
-another batch or to the end, it is skipped by that size. A `Damage` reports all skipped bytes, with two exceptions at
-the end of a file that a broker is writing: preallocated space, and a partial batch.
+After a damaged batch, reading continues at the next batch with a correct checksum; if the damaged batch's stated size
+leads to another batch or to the end, exactly that many bytes are skipped. All skipped bytes are reported as `Damage`,
+with two exceptions at the end of a file that a broker is writing: preallocated space and a partial batch.
 
-Source: `FileLogInputStream`, `LogSegment.recover` in Apache Kafka, which cut off everything after the first damage.
+Source: `FileLogInputStream`, `LogSegment.recover` in Apache Kafka, which discard everything after the first damage.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from kafkawire.sdk.records.walk import Batch, walk
 
 __all__ = ["BATCH_BYTES_MAX", "ZEROS", "Damage", "Memory", "Stored", "Window", "read_stored"]
 
-#: Largest batch that is read: brokers accept requests of at most 100 MiB.
+#: Size of the largest batch that is read: brokers accept requests of at most 100 MiB.
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 
 #: Size of the base offset, with which every batch begins.
 _OFFSET_BYTES: Final = 8
 
-#: Size of the fields before the key of an old message; key and value begin with their lengths.
+#: Size of the fields before the key in an old message; key and value are each preceded by a length.
 _KEY_AT: Final = {MESSAGE_V0_MAGIC: MESSAGE_V0_HEADER_BYTES, MESSAGE_V1_MAGIC: MESSAGE_V1_HEADER_BYTES}
 _LENGTH_BYTES: Final = 4
 
-#: Maximum number of zeros tried as the end of a batch: they look the same as preallocated space after it.
+#: Maximum number of zeros considered to be part of a batch's end; they look the same as preallocated space after it.
 _LAST_ZEROS_MAX: Final = 4096
 _ZERO: Final = b"\0"
 
 
-#: The reasons why a growing file's batches end before its last byte.
+#: The reasons why the batches in a growing file end before its last byte.
 ZEROS: Final = "zeros up to the end"
 _CUT: Final = "it ends inside a batch"
 
@@ -105,10 +105,10 @@ class Memory:
 
 
 class Window:
-    """A file, part of which is in memory, as `StoredBytes`. Bytes already returned do not change.
+    """A file of which a part is in memory, as `StoredBytes`. Bytes that were returned do not change.
 
     Args:
-        read: returns bytes of the file from a position on: as many as requested, fewer at the end.
+        read: returns bytes of the file starting at a position: as many as requested, or fewer at the end.
         end: the size of the file in bytes.
         size_bytes: the number of bytes read at a time; None for the default.
     """
@@ -151,14 +151,14 @@ def read_stored(
     Args:
         source: the bytes.
         start: where the first batch begins.
-        end: the position from which batches are not wanted; None to read all.
-        is_growing: whether a broker may be writing the file; if so, trailing zeros and a partial batch are the end, not
-            damage.
+        end: the position from which on batches are not wanted; None to read all.
+        is_growing: whether a broker may be writing the file; if so, trailing zeros and a partial batch are treated as
+            the end, not as damage.
         limit: the maximum size of one batch's decompressed records, in bytes.
-        take: called before each batch with the bytes from there on and their position. It returns the number of bytes
-            that it has handled, whole batches with correct checksums that begin before `end`; these are not yielded.
-        search: the search in the source, for callers that read the source in more than one call: the calls then share
-            the bound on the work.
+        take: called before each batch with the bytes starting there and their position. It returns the number of bytes
+            that it has handled: whole batches with correct checksums that begin before `end`. These are not yielded.
+        search: the search in the source, for callers that read the source in several calls, which then share the limit
+            on the work.
         on_end: called at the end of a growing file with the reason, `ZEROS` or another.
 
     Raises:
@@ -184,7 +184,7 @@ def read_stored(
                         break
         except PartialBatch as partial:
             if view_start < position and view_end < source.end:
-                continue  # the window ends here, not the file
+                continue  # only the window ends here, not the file
             reason = partial.reason
         except DecodeError as error:
             reason = f"{error.path}: {error.reason}"
@@ -209,7 +209,7 @@ def _with_whole_batch(source: StoredBytes, position: int, view: memoryview) -> m
 
 
 def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: str) -> Damage:
-    """Return the damage that begins at a position: up to the next batch, or up to the end."""
+    """Return the damage that begins at a position and extends to the next batch or to the end."""
     head = source.at(position, BATCH_HEADER_BYTES)
     base_offset = None
     end = 0
@@ -218,7 +218,7 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
         base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
         whole = _message_size(source, position, magic)
         # A damaged batch is skipped by its own size if another batch or the end follows: the fault may be a single bit
-        # inside it. An old message can also be skipped by the sizes of its key and value.
+        # inside it. An old message can also be skipped using the sizes of its key and value.
         for after in (position + each for each in (size, whole) if each >= MESSAGE_V0_MIN_BYTES):
             if not end and (after == source.end or search.begins_at(after)):
                 end = after
@@ -237,7 +237,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
     size, magic = announced(head)
     if magic not in MIN_BYTES or size <= source.end - position or search.next(position + 1) < source.end:
         return False
-    # These bytes can be a whole batch with a damaged length, which its checksum does not cover.
+    # These bytes may be a whole batch with a damaged length field, which the checksum does not cover.
     if magic == BATCH_MAGIC:
         return not _is_whole(source, position)
     whole = _message_size(source, position, magic)
@@ -245,7 +245,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
 
 
 def _end(source: StoredBytes, position: int) -> Damage:
-    """Return how a growing file ends after its last batch."""
+    """Return a description of how a growing file ends after its last batch."""
     head = source.at(position, BATCH_HEADER_BYTES)
     size_bytes = source.end - position
     if _is_zero(source, position):

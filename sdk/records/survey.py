@@ -1,6 +1,6 @@
 """Summarize the batches of a stored segment: everything that a broker rebuilds after a crash.
 
-A log with ten million single-record batches takes the extension a second or two, the Python engine half a minute.
+For a log with ten million single-record batches, the extension needs a second or two, the Python engine half a minute.
 `engines/python_survey.py` documents the class.
 """
 

@@ -1,7 +1,7 @@
 """The types of record keys and values, for type checkers; without serializers, both are bytes.
 
-Defaults of type variables (PEP 696) are newer than Python 3.11; type checkers know them from typing_extensions, which
-need not be installed at run time.
+Python 3.11 does not support defaults for type variables (PEP 696); type checkers take them from typing_extensions,
+which need not be installed at run time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Walk over the batches in a buffer.
 
-A fetch response, a produce request and a log segment hold consecutive batches of any magic. `engines/` (magic 2) and
+Fetch responses, produce requests and log segments contain consecutive batches of any magic. `engines/` (magic 2) and
 `message_set.py` (magic 0 and 1) read their content.
 
 Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch, whereas this module raises an error;
@@ -35,7 +35,7 @@ def walk(
         buffer: the batches; if the last one may be cut off, as in a fetch response, catch `PartialBatch`.
         check_crc: whether to check the checksum of each batch before it is yielded.
         limit: the maximum size of the decompressed records of one batch, in bytes.
-        engine: `native`, `python` or `construct`; the one in use by default.
+        engine: `native`, `python` or `construct`; defaults to the engine in use.
 
     Returns:
         An iterator of views of the buffer.
@@ -94,7 +94,7 @@ if TYPE_CHECKING or engines.native is None:
         check_crc: bool = True,
         limit: int = MAX_DECOMPRESSED_BYTES,
     ) -> list[Record]:
-        """Return the records of all batches in a buffer except control records, which are not for applications.
+        """Return the records of all batches in a buffer, except control records, which applications never see.
 
         Args:
             buffer: whole batches of any magic.
@@ -109,5 +109,5 @@ if TYPE_CHECKING or engines.native is None:
         """
         return walked_records(buffer, topic, partition, check_crc=check_crc, limit=limit)
 else:
-    # A single call from bytes to records, since calls take most of the time for a batch of one record.
+    # One call turns bytes into records, since calls take most of the time for a batch with one record.
     read_records = engines.native.read_records

@@ -16,7 +16,7 @@ __all__ = ["CREATOR_ACL", "OPEN_ACL", "READ_ACL", "Acl", "Permission", "default_
 
 
 class Permission(IntFlag):
-    """What an entry permits: READ data and children, WRITE data, CREATE and DELETE children, or ADMIN the list."""
+    """What an entry permits: READ data and children, WRITE data, CREATE and DELETE children, ADMIN (set the list)."""
 
     READ = 1
     WRITE = 2
@@ -31,7 +31,7 @@ class Acl(NamedTuple):
 
     Attributes:
         permissions: the permissions that it grants.
-        scheme: `world`, `auth` (every identity of the creator; only in requests), `digest` or `sasl`.
+        scheme: `world`, `auth` (every identity of the creator; used only in requests), `digest` or `sasl`.
         id: the identity, in the format of the scheme; `anyone` for `world`, empty for `auth`.
     """
 
@@ -52,9 +52,9 @@ def default_acl(*, is_secure: bool, is_sensitive: bool = False) -> tuple[Acl, ..
     """Return the access control list of a node that Kafka creates.
 
     Args:
-        is_secure: whether `zookeeper.set.acl` is true, so that only brokers may change the node. Even then, the path
-            `/consumers` is open, since every consumer writes below it.
-        is_sensitive: whether the node may contain secrets, so that only brokers may read it.
+        is_secure: whether `zookeeper.set.acl` is true, in which case only brokers may change the node. The path
+            `/consumers` remains open even then, since every consumer writes below it.
+        is_sensitive: whether the node may contain secrets, in which case only brokers may read it.
     """
     if not is_secure:
         return OPEN_ACL

@@ -1,4 +1,4 @@
-"""The text that locates a ZooKeeper: its servers, and its chroot, the node that all paths are relative to.
+"""The text that locates a ZooKeeper ensemble: its servers, and the chroot, the node to which all paths are relative.
 
 Source: `ConnectStringParser` in Apache ZooKeeper; `zookeeper.connect` in Apache Kafka.
 """

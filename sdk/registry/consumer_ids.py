@@ -1,4 +1,4 @@
-"""The ids of consumers that register in ZooKeeper, and of their threads.
+"""Ids for consumers that register in ZooKeeper, and for their threads.
 
 Source: `ZookeeperConsumerConnector` and `ConsumerThreadId` in Apache Kafka 1.1.
 """
@@ -32,7 +32,7 @@ def new_consumer_id(group_id: str, host: str, now_ms: int, random_bits: int) -> 
 
 
 class ConsumerThread(NamedTuple):
-    """A thread of a consumer, which can own partitions. Kafka sorts threads by their text.
+    """A thread of a consumer, which can own partitions. Kafka sorts threads by their text form.
 
     Attributes:
         consumer_id: the id of the group member.

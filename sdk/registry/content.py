@@ -48,30 +48,32 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: ZooKeeper's limit for a whole request or response (`jute.maxbuffer`). It also bounds the number of entries.
+#: ZooKeeper's limit for a whole request or response (`jute.maxbuffer`). It therefore also limits the number of entries.
 CONTENT_BYTES_MAX: Final = 0xFFFFF
 
-#: The maximum nesting of objects and arrays. Kafka's own content has four levels; only fields that Kafka does not know
-#: can have more.
+#: The maximum nesting of objects and arrays. Kafka's own content has four levels; only fields unknown to Kafka can have
+#: more.
 NESTING_MAX: Final = 64
 
-#: The versions of a field that is always, or never, present.
+#: The versions for a field that is always present, and for one that never is.
 ALL_VERSIONS: Final = range(1 << 15)
 NO_VERSIONS: Final = range(0)
 
 #: The name of the version field in JSON content.
 _VERSION: Final = "version"
 
-#: JSON strings, which may contain brackets, and the brackets themselves. An unterminated string extends to the end.
+#: Matches JSON strings, which may contain brackets, and the brackets outside them. An unterminated string extends to
+#: the end.
 _NESTED: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 
 #: A number as read by Java's `parseInt`.
 _DECIMAL: Final = re.compile("[+-]?[0-9]+")
-#: The maximum length of a number: no int64 is longer, except with leading zeros.
+#: The maximum length of a number in characters: only leading zeros can make an int64 longer.
 _DECIMAL_CHARACTERS_MAX: Final = 40
 
-#: Characters that Jackson escapes when it writes bytes; a character outside the basic plane becomes a pair of escapes.
+#: Characters that Jackson escapes when it writes bytes; a character outside the Basic Multilingual Plane becomes a pair
+#: of escapes.
 _ESCAPED: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _SHORT_ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
@@ -79,9 +81,10 @@ _SHORT_ESCAPES: Final = {
 
 
 class DamagedZnode(KafkaWireError):
-    """Kafka would not accept a node's path or content.
+    """Kafka would not accept the path or the content of a node.
 
-    Another program or a newer release of Kafka wrote it. Treat this node as unreadable, and log the error.
+    The content comes from another program or from a newer release of Kafka. Treat this node as unreadable, and log the
+    error.
 
     Args:
         path: the node.
@@ -97,7 +100,7 @@ class DamagedZnode(KafkaWireError):
 
 
 class _Fault(Exception):
-    """What is wrong with a value; as the fault propagates, each level around the value adds its part of the place."""
+    """What is wrong with a value; as the fault propagates, each enclosing level adds its part of the field's path."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -106,7 +109,7 @@ class _Fault(Exception):
 
     @property
     def field(self) -> str:
-        """The place of the value."""
+        """The path of the value within the content."""
         return "".join(reversed(self.places)).removeprefix(".")
 
 
@@ -114,10 +117,10 @@ class Kind(Protocol):
     """A kind of JSON value."""
 
     def read(self, found: object, version: int) -> Any:
-        """Return the value that parsed JSON stands for.
+        """Return the value that the parsed JSON represents.
 
         Raises:
-            _Fault: the JSON is of another kind.
+            _Fault: the JSON is not of this kind.
         """
         ...
 
@@ -125,13 +128,13 @@ class Kind(Protocol):
         """Return the JSON text of a value.
 
         Raises:
-            _Fault: the value is of another kind.
+            _Fault: the value is not of this kind.
         """
         ...
 
 
 class _Integer:
-    """A number within a range."""
+    """An integer with a given number of bits."""
 
     def __init__(self, bits: int) -> None:
         self._name = f"an int{bits}"
@@ -148,7 +151,7 @@ class _Integer:
         return digits(value)
 
     def parse(self, text: str) -> int:
-        """Return the number in a text, as read by Java."""
+        """Return the number that Java would read from a text."""
         if not _DECIMAL.fullmatch(text) or len(text) > _DECIMAL_CHARACTERS_MAX or int(text) not in self._values:
             raise _Fault(f"{quoted(text)} is not {self._name} in decimal digits")
         return int(text)
@@ -170,7 +173,7 @@ class _Text:
 
 
 class _Sanitized:
-    """A name that is written in sanitized form."""
+    """A name that Kafka writes in sanitized form."""
 
     def read(self, found: object, version: int) -> str:
         text = STRING.read(found)
@@ -225,7 +228,7 @@ UUID: Final = _Uuid()
 
 
 class Version(NamedTuple):
-    """The version field, which all JSON content has.
+    """The version field, which is part of all JSON content.
 
     Attributes:
         is_text: whether it is written as text.
@@ -243,7 +246,7 @@ class Version(NamedTuple):
 
 
 class JsonArray(NamedTuple):
-    """An array of values of one kind; a tuple in Python."""
+    """An array whose elements are all of one kind; a tuple in Python."""
 
     kind: Kind
 
@@ -275,7 +278,7 @@ class JsonArray(NamedTuple):
 
 
 class JsonMap(NamedTuple):
-    """An object whose keys are not fixed.
+    """An object with arbitrary keys.
 
     Attributes:
         keys: the kind of its keys, `STRING` or `INT32`; in JSON, all keys are text.
@@ -326,11 +329,11 @@ class Field(NamedTuple):
         key: its name in JSON.
         kind: the kind of its value.
         versions: the versions in which it is written.
-        required: the versions in which content that lacks it is refused.
+        required: the versions in which content without it is refused.
         read: the versions in which Kafka reads it; in other versions, any value is accepted.
         default: its value if it is missing or not read.
-        is_nullable: whether it may be null where it is not required; null is read as the default.
-        is_omitted: whether it is left out if it has its default value.
+        is_nullable: whether it may be null in versions that do not require it; null is read as the default.
+        is_omitted: whether it is left out when it has its default value.
         min: the lowest value that Kafka accepts; None for no limit.
         one_of: the only values that Kafka accepts; empty if it accepts all.
     """
@@ -460,7 +463,7 @@ class Content(Protocol[T]):
 
 
 class _NoContent:
-    """A node whose existence is all that matters; like Kafka, ignore its content."""
+    """The content of a node of which only the existence matters; like Kafka, ignore it."""
 
     def decode(self, content: bytes | None, path: str) -> None:
         return None
@@ -508,7 +511,7 @@ class JsonContent(Generic[T]):
         structure: the object.
         accepted: the versions that Kafka accepts; None if it ignores the version.
         written: the versions that can be written. If there are several, the value contains the version to write.
-        empty: returns the value of a node without content; None if content is required.
+        empty: returns the value for a node without content; None if content is required.
     """
 
     def __init__(
@@ -550,7 +553,7 @@ class JsonContent(Generic[T]):
         if self._accepted is None:
             return self._written[-1]
         if not isinstance(found, dict):
-            return self._written[-1]  # the structure will refuse it
+            return self._written[-1]  # the structure refuses it later
         if _VERSION not in found:
             fault = _Fault("is missing")
             fault.places.append(f".{_VERSION}")
@@ -569,13 +572,13 @@ def _refuse_version(version: object, known: range) -> NoReturn:
 
 
 def _place(key: object) -> str:
-    """Return a key in the form that it has in a place."""
+    """Return a key in the form that it has in a field's path."""
     text = quoted(key)
     return f".{text[1:-1] if isinstance(key, str) else text}"
 
 
 def _json_text(text: str) -> str:
-    """Return a text as the JSON string that Jackson writes as bytes."""
+    """Return the JSON string that Jackson writes for a text."""
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
@@ -588,7 +591,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    """Return the bytes of a node's whole content."""
+    """Return a node's whole content as bytes."""
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
@@ -599,7 +602,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _decoded(content: bytes | None, path: str) -> str:
-    """Return the text of content that must not be missing."""
+    """Return content as text; it must not be missing."""
     if not content:
         raise DamagedZnode(path, "", "has no content")
     if len(content) > CONTENT_BYTES_MAX:
@@ -611,9 +614,9 @@ def _decoded(content: bytes | None, path: str) -> str:
 
 
 def _parsed(content: bytes | None, path: str) -> object:
-    """Return the JSON value at the start of content; like Kafka, ignore the rest.
+    """Return the JSON value at the start of the content; like Kafka, ignore the rest.
 
-    An unpaired surrogate, which can only come from an escape, becomes `?`, as it does when Kafka sends the text on.
+    An unpaired surrogate, which can only come from an escape, becomes `?`, as it does when Kafka passes the text on.
     """
     text = _decoded(content, path).removeprefix("\ufeff")
     if (depth := _depth(content or b"")) > NESTING_MAX:
@@ -629,7 +632,7 @@ def _parsed(content: bytes | None, path: str) -> object:
 
 
 def _sendable(found: object) -> object:
-    """Return a parsed value in which UTF-8 can represent every text."""
+    """Return a parsed value after replacing whatever UTF-8 cannot represent."""
     if isinstance(found, str):
         return found.encode("utf-8", "replace").decode()
     if isinstance(found, list):

@@ -1,9 +1,9 @@
-"""kazoo's connection to a ZooKeeper, on one thread and without queues: events are reported in wire order.
+"""kazoo's connection to a ZooKeeper server, on one thread and without queues: events are reported in wire order.
 
 kazoo's own handler passes results to one thread and events to another, so an event may be reported after an outcome
-that already shows its change. `DirectHandler` calls back on the thread of the connection, where `ZooKeeperRegistry`
-only appends to its inbox. Only this module uses private names of kazoo: `_call` queues any request, and
-`_notify_pending` fails queued requests. They are the reason for the limit on kazoo's version in pyproject.toml.
+that already reflects the change. `DirectHandler` calls back on the thread of the connection, where `ZooKeeperRegistry`
+only appends to its inbox. Only this module uses kazoo's private names: `_call` queues any request, and
+`_notify_pending` fails queued requests. Because of these two, pyproject.toml limits kazoo's version.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "KnownSession", "WakePipe"]
 
-#: The shortest and the longest pause between attempts to connect; pauses double, with some jitter.
+#: The shortest and the longest pause between attempts to connect; each pause is twice the previous one, with some
+#: jitter.
 _PAUSE_MIN_SECONDS: Final = 0.1
 _PAUSE_MAX_SECONDS: Final = 2.0
 
-#: How long it may take to connect and to get the first answer, unless the session timeout is shorter. A ZooKeeper that
-#: is just starting accepts connections that it never answers.
+#: The time allowed for connecting and receiving the first answer, unless the session timeout is shorter. A ZooKeeper
+#: server that is starting up accepts connections but never answers them.
 _HANDSHAKE_SECONDS: Final = 6.0
 
 #: The minimum time to allow for a TLS handshake, no matter how long it took to connect.
 _ROUND_TRIP_SECONDS: Final = 1.0
 
-#: How many connections in a row may be lost while a previously successful login is repeated; the next loss counts as a
-#: refusal. Some servers refuse a login only by closing the connection.
+#: How many connections in a row may be lost while a previously successful login is repeated; the next loss is treated
+#: as a refusal. Some servers refuse a login only by closing the connection.
 _LOGIN_LOSSES_MAX: Final = 5
 
 #: kazoo considers a connection lost if nothing is received for this share of the timeout that the servers grant.
 _SILENT_SHARE: Final = 2 / 3
 
-#: Receives kazoo's lines about its connections, which include several warnings for each attempt.
+#: Receives kazoo's log lines about its connections, including several warnings for each attempt.
 _log = logging.getLogger("kafkawire.registry.kazoo")
 
 
 class WakePipe:
-    """Wakes kazoo's thread once for each request, as kazoo's own socket pair does, but never blocks the sender.
+    """Wakes kazoo's thread once for each request, like kazoo's own socket pair, but never blocks the sender.
 
-    A socket pair is full after a few hundred bytes if its reader is busy with a connection.
+    A socket pair fills up after a few hundred bytes if its reader is busy with a connection.
     """
 
     def __init__(self) -> None:
@@ -90,7 +91,7 @@ class WakePipe:
                 raise BlockingIOError("the connection was closed")
             self._count = max(self._count - 1, 0)
             if not self._count:
-                # Read all bytes: a byte that is not counted would wake the reader forever.
+                # Read all bytes: one that is not counted would wake the reader over and over.
                 os.read(self._reader, 4096)
             return b"\0"
 
@@ -112,7 +113,7 @@ class WakePipe:
 
 
 class _TimedOut(Exception):
-    """A connection took too long."""
+    """The server did not answer in time."""
 
 
 class DirectHandler:
@@ -142,9 +143,9 @@ class DirectHandler:
         self._received_at_ms = 0
 
     def limit_silence(self, silence_ms: float) -> None:
-        """Begin to watch a new connection: it is considered lost once nothing has been received for this long.
+        """Start the timeout of a new connection, which is considered lost once nothing has been received for this long.
 
-        kazoo itself checks its pings only while nothing is being sent.
+        kazoo itself checks its pings only while it is not sending anything.
         """
         self._silence_ms = silence_ms
         self._received_at_ms = monotonic_ms()
@@ -179,7 +180,7 @@ class DirectHandler:
         try:
             connected: socket.socket = create_tcp_connection(socket, *arguments, **options)
         except TimeoutError as error:
-            # Python's own error has no text where kazoo looks for one.
+            # Python's own error lacks the text that kazoo looks for.
             raise TimeoutError(errno.ETIMEDOUT, "timed out") from error
         self.is_in_handshake = True
         self._silence_ms = math.inf
@@ -198,9 +199,9 @@ class DirectHandler:
         return secured
 
     def _hold(self, connected: socket.socket) -> None:
-        """Remember a connection, so that `abort` ends it."""
+        """Remember a connection for `abort` to end."""
         with self._lock:
-            # There is one connection at a time: any former one is closed.
+            # There is only one connection at a time: any earlier one is closed.
             self._sockets = [connected]
             if self._is_ended.is_set():
                 connected.close()
@@ -212,11 +213,11 @@ class DirectHandler:
         Raises:
             _TimedOut: nothing has been received for too long.
         """
-        # The system does not see data that TLS has decrypted but kazoo has not read.
+        # The operating system does not know about data that TLS has decrypted but kazoo has not read.
         decrypted = [file for file in reads if hasattr(file, "pending") and file.pending()]
         if decrypted:
             return decrypted, [], []
-        # kazoo's own method creates a selector for each call, and there are two calls for each request.
+        # kazoo's own method creates a selector in each call, and each request takes two calls.
         poll = select.poll()
         for files, event in ((reads, select.POLLIN), (writes, select.POLLOUT)):
             for file in files:
@@ -232,7 +233,7 @@ class DirectHandler:
         return *found, []
 
     def _check_silence(self) -> None:
-        """Raise an error unless there is data to receive, which kazoo does not read while it writes."""
+        """Raise an error unless there is data to receive; kazoo does not read while it writes."""
         poll = select.poll()
         for each in self._sockets:
             poll.register(each, select.POLLIN)
@@ -280,12 +281,12 @@ class DirectHandler:
 
 
 class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
-    """Takes kazoo's log lines: errors keep their level, all others become debug lines.
+    """Handles kazoo's log lines: errors keep their level, all others become debug lines.
 
     Requests and responses contain passwords and node content, so only their types and paths are logged.
 
     Attributes:
-        last: the last warning, which says why there is no connection; empty if there has been none.
+        last: the last warning, which says why there is no connection; empty if there was no warning.
     """
 
     def __init__(self) -> None:
@@ -305,7 +306,7 @@ class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
 
 
 def _shown(argument: object) -> object:
-    """Return the part of a log argument that may be logged."""
+    """Return as much of a log argument as may be logged."""
     if argument is None or isinstance(argument, str | int | float | Exception):
         return argument
     kind = type(argument).__name__
@@ -328,7 +329,7 @@ class KnownSession(NamedTuple):
 
 
 class _CloseAnswer:
-    """Notes whether the request to end a session has been answered."""
+    """Records whether the request to end a session has been answered."""
 
     def __init__(self) -> None:
         self.is_given = False
@@ -341,7 +342,7 @@ class _CloseAnswer:
 
 
 class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
-    """Replaces kazoo's table of watchers by path: one watcher takes the events of all paths, and nothing is stored."""
+    """Replaces kazoo's table of watchers by path: one watcher takes the events for all paths, and nothing is stored."""
 
     def __init__(self, watcher: Callable[[Any], None]) -> None:
         super().__init__()
@@ -356,7 +357,7 @@ class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
 
 
 class KazooConnection:
-    """A session, and another one after each expiry, until the credentials are refused or the connection is closed.
+    """A session, replaced after each expiry, until the credentials are refused or the connection is closed.
 
     Args:
         hosts: the servers, with their ports, separated by commas.
@@ -365,7 +366,8 @@ class KazooConnection:
         sasl: kazoo's options for SASL; None for no SASL login.
         on_state: called on the thread of the connection with the name of each new kazoo state: CONNECTED, SUSPENDED
             (once `_notify_pending` has failed all requests), EXPIRED_SESSION or AUTH_FAILED; and with CLOSED if the
-            thread has ended although the connection was neither closed nor refused, so the session may still exist.
+            thread has ended although the connection was neither closed nor refused, in which case the session may still
+            exist.
         on_event: called on the same thread with kazoo's watch events.
         session: the session to continue; None for a new one.
         tls: the TLS configuration; None for no TLS.
@@ -420,8 +422,8 @@ class KazooConnection:
         )
         if session is not None:
             self._client.last_zxid = session.last_zxid
-            # kazoo never reports a state twice and begins with LOST, so it would not report that this session has
-            # expired.
+            # kazoo begins in the state LOST and never reports a state twice, so it would not report that this session
+            # has expired.
             self._client.state = KazooState.SUSPENDED
         connection = self._client._connection
         connection._connect = self._login_checked(connection._connect)
@@ -434,7 +436,7 @@ class KazooConnection:
         self._client.add_listener(self._changed)
 
     def _login_checked(self, connect: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
-        """Distinguish refused credentials from connections that are lost during a login."""
+        """Wrap kazoo's login to tell refused credentials from a connection lost during the login."""
         from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionClosedRequireSaslError
 
         def checked(*arguments: Any) -> tuple[float, float]:
@@ -457,7 +459,7 @@ class KazooConnection:
         return checked
 
     def _watched(self, loop: Callable[[], None]) -> Callable[[], None]:
-        """Report when kazoo's thread ends on its own."""
+        """Wrap the loop of kazoo's thread to report when the thread ends on its own."""
 
         def watched() -> None:
             try:
@@ -481,7 +483,7 @@ class KazooConnection:
 
     @property
     def session_password(self) -> bytes:
-        """The password that is needed to continue the session on another connection."""
+        """The password needed to continue the session on another connection."""
         return self._session.password
 
     @property
@@ -503,7 +505,7 @@ class KazooConnection:
         """Queue a request; never blocks.
 
         Args:
-            request: a request of kazoo's, or one with the same interface.
+            request: one of kazoo's requests, or one with the same interface.
             answered: an object whose `set` or `set_exception` is called, usually on the thread of the connection.
         """
         self._client._call(request, answered)
@@ -513,7 +515,7 @@ class KazooConnection:
         self._client._notify_pending(self._connecting)
 
     def close(self, timeout_ms: int) -> bool:
-        """End the session; return whether the servers confirmed that in time. If they did not, the thread ends soon."""
+        """End the session; return whether the servers confirmed it in time. If not, the thread ends soon anyway."""
         from kazoo.protocol.serialization import Close
 
         self._is_closing = True
@@ -557,7 +559,7 @@ class KazooConnection:
             _log.debug("abandoning: %s", error)
 
     def forked(self) -> None:
-        """Release the child process's copies of this connection, which belongs to the parent."""
+        """Release a child process's copy of this connection, which belongs to the parent."""
         self._is_closing = True
         self._handler.forked()
 
@@ -567,7 +569,7 @@ class KazooConnection:
         if state == self._suspended:
             self._on_state("SUSPENDED")
             return
-        # For a lost session, this says how it was lost.
+        # If a session is lost, this says how.
         kind: str = client.client_state
         if kind == "CLOSED":
             # The end is reported when the thread ends; kazoo then forgets this listener.

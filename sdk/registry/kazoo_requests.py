@@ -1,6 +1,6 @@
-"""Translates operations of the registry to kazoo's requests, and kazoo's responses to outcomes.
+"""Translates the registry's operations into kazoo's requests, and kazoo's responses into outcomes.
 
-kazoo is an optional package (the extra `zookeeper`), so it is only imported when a `KazooTranslation` is created.
+kazoo is an optional package (the extra `zookeeper`), so it is imported only when a `KazooTranslation` is created.
 
 Source: `MultiTransactionRecord`, `SetWatches` in Apache ZooKeeper.
 """
@@ -43,8 +43,8 @@ from kafkawire.sdk.registry.registry import (
 
 __all__ = ["SET_WATCHES_BYTES_MAX", "KazooTranslation", "SetWatches", "code_of"]
 
-#: The maximum size in bytes of the paths in one `SetWatches`: far below the largest request, and the same limit as in
-#: Java's client.
+#: The maximum size in bytes of the paths in one `SetWatches`: far less than the largest request, and the same limit as
+#: in Java's client.
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024
 
 _FLAGS = {
@@ -79,7 +79,7 @@ class SetWatches:
     Args:
         zxid: the last transaction that the session has seen.
         data: paths watched by GetData.
-        existence: paths of nodes that did not exist when Exists set the watch.
+        existence: paths on which Exists set a watch while the node did not exist.
         children: paths watched by GetChildren.
     """
 

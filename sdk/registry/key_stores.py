@@ -1,4 +1,4 @@
-"""TLS with a Java program's key stores: PEM is read directly, PKCS12 through `cryptography`, JKS not at all.
+"""TLS using a Java program's key stores: PEM is read directly, PKCS12 through `cryptography`, and JKS not at all.
 
 Source: `KeyStoreFileType` in Apache ZooKeeper.
 """
@@ -16,10 +16,10 @@ from kafkawire.sdk.transport.tls import PemFiles, tls_context
 
 __all__ = ["KeyStore", "context_of"]
 
-#: The types, by file name suffix.
+#: The types, keyed by file name suffix.
 _BY_SUFFIX: Final = {".pem": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12", ".jks": "JKS"}
 
-#: How to create a file that can be read.
+#: The command that creates a readable file.
 _CONVERT_JKS: Final = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
 _CONVERT_PKCS12: Final = "openssl pkcs12 -in FILE -out FILE.pem"
 
@@ -50,7 +50,7 @@ def context_of(trusted: KeyStore, own: KeyStore, versions: Collection[str], *, c
         checks_hostname: whether the server's certificate must match the host name of the connection.
 
     Raises:
-        ConfigurationError: a file cannot be read, or has another format; the text says how to convert it.
+        ConfigurationError: a file cannot be read, or has an unsupported format; the error text says how to convert it.
     """
     authorities, certificate = _pem(trusted), _pem(own)
     try:

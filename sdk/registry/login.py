@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 
-#: The maximum size; a file with several sections has a few hundred bytes.
+#: The maximum size in bytes; a file with several sections has a few hundred.
 _FILE_BYTES_MAX: Final = 1_000_000
 
 

@@ -14,16 +14,16 @@ from kafkawire.sdk.protocol.java_order import java_order, string_hash
 
 __all__ = ["MapOrder", "as_inserted", "java_hash_map", "java_properties", "scala_hash_map", "scala_map"]
 
-#: Returns keys in the iteration order of a map.
+#: A function that returns keys in the iteration order of a map.
 MapOrder = Callable[[Collection[str]], list[str]]
 
-#: The number of buckets in a new table, which doubles once three quarters of them are taken.
+#: The number of buckets in a new table; it doubles once there are keys for three quarters of them.
 _BUCKETS: Final = 16
 
-#: The maximum size of an immutable Scala map that keeps the insertion order.
+#: The maximum number of keys for which an immutable Scala map keeps the insertion order.
 _SMALL_MAP_ENTRIES_MAX: Final = 4
 
-#: The number of hash bits that select the branch on one level of Scala's trie, and the number of all hash bits.
+#: The number of hash bits that select the branch at one level of Scala's trie, and the total number of hash bits.
 _LEVEL_BITS: Final = 5
 _HASH_BITS: Final = 32
 _INT32: Final = 0xFFFFFFFF

@@ -1,12 +1,11 @@
 """The interface to the registry of a cluster: operations, outcomes, watches, sessions.
 
 The registry is a tree of nodes with versions, as in ZooKeeper. `submit` takes operations and reports their outcomes to
-a callback; `steps.py` makes sequences of operations readable. The implementations are `zookeeper.py`, next to this
-module, and `reference_broker/cluster/embedded_registry.py`; both pass the suite in
-`tests/sdk/registry/registry_cases.py`.
+a callback; `steps.py` makes sequences of operations readable. There are two implementations, `zookeeper.py` and
+`reference_broker/cluster/embedded_registry.py`; both pass the suite in `tests/sdk/registry/registry_cases.py`.
 
 Callbacks, watchers and listeners run on the owner's thread, one after another, and never inside a call to the registry.
-Operations are tuples, so `Exists(p) == GetData(p)`: compare types before values.
+Operations are tuples, so `Exists(p) == GetData(p)`: check the type before comparing values.
 
 Source: `ZooKeeper`, `KeeperException` in Apache ZooKeeper; `ZooKeeperClient` in Apache Kafka.
 """
@@ -64,7 +63,7 @@ __all__ = [
     "request_size_bytes",
 ]
 
-#: The version to give in an operation that accepts any version of the node.
+#: The version to pass in an operation that accepts any version of the node.
 ANY_VERSION: Final = -1
 
 #: The maximum size of a request, including data, paths and lists; with the default `jute.maxbuffer`, ZooKeeper drops
@@ -79,7 +78,7 @@ PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class RegistryCode(Enum):
-    """Why an operation has failed."""
+    """The reason why an operation failed."""
 
     #: The node, or the parent of a new node, does not exist.
     NO_NODE = auto()
@@ -98,7 +97,7 @@ class RegistryCode(Enum):
     REQUEST_TOO_LARGE = auto()
     #: Too many operations are already waiting; see `PENDING_MAX`.
     TOO_MANY_PENDING = auto()
-    #: The session has ended; the operation may have been carried out.
+    #: The session has ended; the operation may or may not have been carried out.
     SESSION_EXPIRED = auto()
     #: The registry has refused this program's credentials.
     AUTH_FAILED = auto()
@@ -110,11 +109,11 @@ class RegistryCode(Enum):
     ROLLED_BACK = auto()
     #: An earlier operation of the same transaction failed, so this one was not tried.
     RUNTIME_INCONSISTENCY = auto()
-    #: Any other error of the registry; the text says which.
+    #: Any other error; the text says which.
     UNEXPECTED = auto()
 
 
-#: The codes of operations that have failed because their session is gone or never existed.
+#: The codes of operations that failed because their session is gone or never existed.
 SESSION_ENDED: Final = frozenset({RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED, RegistryCode.CLOSED})
 
 
@@ -127,7 +126,7 @@ class RegistryError(KafkaWireError):
     Args:
         code: the reason.
         path: the node; empty if the error does not concern a single node.
-        detail: more about the error, for example the address of the registry, or the value and the limit.
+        detail: details of the error, for example the address of the registry, or the value and the limit.
     """
 
     def __init__(self, code: RegistryCode, path: str, detail: str = "") -> None:
@@ -139,7 +138,7 @@ class RegistryError(KafkaWireError):
 
 
 class TransactionFailed(RegistryError):
-    """No operation of a transaction has been carried out, because one of them failed.
+    """No operation in a transaction has been carried out, because one of them failed.
 
     `code` and `path` belong to the operation that failed.
 
@@ -173,20 +172,20 @@ class EventKind(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """A watch has fired. It fires once: later changes are only reported after another read with a watcher.
+    """A watch has fired. It fires once: later changes are reported only after another read with a watcher.
 
     Attributes:
         path: the node.
-        kind: what happened. After a lost connection, it is the difference from the state that the session last saw, no
-            matter how many changes there were: a node that was deleted and created again is CHANGED. Changes that the
-            reader has already seen may be reported again.
+        kind: what happened. After a lost connection, this is the difference from the state that the session last saw,
+            however many changes there were: a node that was deleted and recreated is CHANGED. Changes that the reader
+            has already seen may be reported again.
     """
 
     path: str
     kind: EventKind
 
 
-#: Called with the event; a watcher that is set twice on a path is called once.
+#: Called with the event; a watcher set twice on the same path is called once.
 Watcher = Callable[[WatchEvent], None]
 
 
@@ -202,7 +201,7 @@ class CreateMode(Enum):
 
     @property
     def is_ephemeral(self) -> bool:
-        """Whether the node ends with the session."""
+        """Whether the node is deleted when the session ends."""
         return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 
     @property
@@ -219,7 +218,7 @@ class Create(NamedTuple):
 
     Attributes:
         path: the node.
-        data: its content; None for no data, which Kafka writes for folders, and which is read as empty.
+        data: its content; None for no data, which Kafka uses for folders and which is read as empty bytes.
         mode: its kind.
         acl: its access control list.
     """
@@ -337,7 +336,7 @@ class Transaction(NamedTuple):
     """Carry out all operations or none. Outcome: `Committed`, or `TransactionFailed`.
 
     Attributes:
-        operations: the operations; each sees the effect of those before it.
+        operations: the operations; each sees the effects of the previous ones.
     """
 
     operations: tuple[Change | Check, ...]
@@ -355,12 +354,12 @@ class Stat(NamedTuple):
     Attributes:
         czxid: the transaction that created the node.
         mzxid: the transaction that last set its data.
-        ctime_ms: when it was created.
-        mtime_ms: when its data was last set.
+        ctime_ms: the time at which the node was created.
+        mtime_ms: the time at which its data was last set.
         version: how many times its data has been set.
         cversion: how many times a child has been created or deleted.
         aversion: how many times its access control list has been set.
-        ephemeral_owner: the session whose end deletes the node; 0 for a persistent node.
+        ephemeral_owner: the session that the node ends with; 0 for a persistent node.
         size_bytes: the length of its data.
         children: the number of its children.
         pzxid: the transaction that last created or deleted a child.
@@ -461,23 +460,23 @@ Outcome = Result | RegistryError
 
 # The registry.
 
-#: Makes the owner's thread call a function soon, in the order of the requests, and never before `Post` returns. May be
-#: called on any thread.
+#: Has the owner's thread call a function soon, in the order of the calls to `Post` and never before that call returns.
+#: May be called on any thread.
 Post = Callable[[Callable[[], None]], None]
 
 
 class SessionListener:
-    """Follows the session. A derived class only overrides the methods that it needs.
+    """Is told about the session. A subclass overrides only the methods that it needs.
 
-    A session begins with `opened`. Then `suspended` and `connected` alternate. At the end, `expired` is called,
-    followed by `opened` once the registry has opened the next session.
+    A session begins with `opened`. After that, `suspended` and `connected` alternate. When the session ends, `expired`
+    is called, followed by `opened` once the registry has opened the next session.
     """
 
     def opened(self) -> None:
         """Handle a new session, which is connected: create ephemeral nodes and set watches again."""
 
     def suspended(self) -> None:
-        """Handle a lost connection. The session, its nodes and its watches may still exist, or may end."""
+        """Handle a lost connection. The session, with its nodes and watches, may live on or may end."""
 
     def connected(self) -> None:
         """Handle a restored connection; the session's ephemeral nodes and watches still exist."""
@@ -500,7 +499,7 @@ class SessionListener:
 class Registry(Protocol):
     """A session with the registry of a cluster; when it expires, another one follows.
 
-    All methods are called on the owner's thread. None of them blocks except `close`, which is not for event loops.
+    All methods are called on the owner's thread. Only `close` blocks, so do not call it in an event loop.
     """
 
     @property
@@ -518,11 +517,11 @@ class Registry(Protocol):
         ...
 
     def start(self) -> None:
-        """Begin to connect; `opened` is called later. Operations may already be submitted before then."""
+        """Begin to connect; `opened` is called later. Operations may be submitted before that."""
         ...
 
     def add_listener(self, listener: SessionListener) -> None:
-        """Tell a listener about session changes from now on, after the listeners that were added earlier."""
+        """Tell a listener about session changes from now on; listeners added earlier are told first."""
         ...
 
     def remove_listener(self, listener: SessionListener) -> None:
@@ -533,8 +532,8 @@ class Registry(Protocol):
         """Carry out operations.
 
         Operations are sent one after another without waiting for outcomes, and are carried out in the order of
-        submission, across all calls. Each one succeeds or fails independently. An operation that needs the outcome of
-        another must be submitted after that outcome.
+        submission, across all calls. Each one succeeds or fails independently. Submit an operation that depends on
+        another's outcome only once that outcome is known.
 
         A watcher receives the event of a change before any outcome that shows the change. While the registry cannot be
         reached, operations wait. An operation whose outcome was lost with a connection is sent again, so it may be
@@ -542,18 +541,18 @@ class Registry(Protocol):
 
         Args:
             operations: the operations; may be empty.
-            done: called once with an outcome for each operation: its result or an error. Nothing is raised.
+            done: called once with an outcome for each operation: its result or an error. Errors are never raised.
         """
         ...
 
     def close(self, timeout_ms: int) -> None:
         """End the session, with its ephemeral nodes, and fail waiting operations with CLOSED.
 
-        Outcomes are reported after this call, as always. It may be called again.
+        Outcomes are reported after this call, as always. Repeated calls are allowed.
 
         Args:
-            timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session once
-                the session times out.
+            timeout_ms: how long the call may take. If the registry has not answered by then, the session ends when it
+                times out.
         """
         ...
 
@@ -606,7 +605,7 @@ def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | N
 
 
 def _value_problem(operation: Operation | Check) -> str | None:
-    """Return which part of an operation, except its path, ZooKeeper's protocol cannot express; None if none."""
+    """Return which part of an operation, apart from its path, ZooKeeper's protocol cannot express; None if none."""
     data: object = operation.data if isinstance(operation, Create | SetData) else None
     if not isinstance(data, bytes | None):
         return f"the data is of type {type(data).__name__}; it must be bytes"
@@ -660,12 +659,12 @@ def _size_bytes(operation: Operation | Check, prefix_bytes: int) -> int:
         case GetAcl():
             pass
         case _:
-            size += 1  # the flag that sets a watch
+            size += 1  # the watch flag
     return size
 
 
 def _data_bytes(data: object) -> int:
-    # Anything else is only refused when its turn comes, not on submission.
+    # Data of any other type is refused only when its turn comes, not on submission.
     return len(data) if isinstance(data, bytes) else 0
 
 

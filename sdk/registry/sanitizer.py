@@ -1,6 +1,6 @@
-"""The form in which Kafka writes users, client ids and addresses in paths: percent-encoded, without a slash.
+"""The form in which Kafka writes users, client ids and addresses in paths: percent-encoded and without slashes.
 
-Source: `Sanitizer` in Apache Kafka, which uses `URLEncoder` and `URLDecoder` of Java.
+Source: `Sanitizer` in Apache Kafka, which uses Java's `URLEncoder` and `URLDecoder`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a program and a ZooKeeper authenticate each other: TLS and a SASL login; the options have Apache Kafka's names.
+"""How a program and ZooKeeper authenticate each other, by TLS and SASL; the options have Apache Kafka's names.
 
-Java programs get the login from system properties, above all `java.security.auth.login.config`. Here, these are
-ordinary options.
+Java programs take the login from system properties, above all `java.security.auth.login.config`. In kafkawire, these
+are ordinary options.
 
 Source: `ZkConfigs`, `JaasUtils` in Apache Kafka 3.9; `X509Util`, `KeyStoreFileType` in Apache ZooKeeper.
 """
@@ -72,7 +72,7 @@ def _read_versions(name: str, value: object) -> tuple[str, ...] | None:
 
 
 class ZooKeeperSecurityOptions(Options):
-    """How a program and a ZooKeeper authenticate each other.
+    """How a program and ZooKeeper authenticate each other.
 
     Attributes:
         zookeeper_ssl_client_enable: whether the connection to ZooKeeper uses TLS.

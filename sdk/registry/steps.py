@@ -6,8 +6,8 @@
         return stat.czxid
 
 A generator yields operations that do not depend on one another, and is sent their outcomes. `run` drives the generator
-with a registry. The small steps here raise an error of the registry as a `RegistryError`, unless their docstrings say
-otherwise. After a lost connection, a step may be carried out twice (`Registry.submit`).
+with a registry. Unless their docstrings say otherwise, the small steps in this module raise a `RegistryError` if an
+operation fails. After a lost connection, a step may be carried out twice (`Registry.submit`).
 
 Source: `KafkaZkClient` in Apache Kafka, for the small steps.
 """
@@ -80,7 +80,7 @@ K = TypeVar("K", bound=Result)
 #: A sequence of steps with a result of type R.
 Steps = Generator[Sequence[Operation], Sequence[Outcome], R]
 
-#: The maximum number of operations of one sequence that are submitted together; more follow once these are done. The
+#: The maximum number of operations of one sequence that are submitted together; more follow once those are done. The
 #: limit leaves room for other sequences (`PENDING_MAX`), and an in-process registry handles this many in one iteration
 #: of its loop.
 BATCH_MAX: Final = 1_000
@@ -92,7 +92,7 @@ ATTEMPTS_MAX: Final = 10
 class CheckFailed(RegistryError):
     """A node whose version was checked has changed or is gone; nothing was written.
 
-    To a controller, this means that another controller has been elected.
+    For a controller, this means that another controller has been elected.
 
     Args:
         check: the expected node and version.
@@ -135,7 +135,7 @@ class Run(Generic[R]):
         self._advance(None)
 
     def cancel(self) -> None:
-        """End the sequence where it is: no more operations are submitted, and neither callback is called.
+        """End the sequence at its current step: no more operations are submitted, and neither callback is called.
 
         Operations that were already submitted are still carried out.
         """
@@ -177,8 +177,9 @@ def run(registry: Registry, steps: Steps[R], done: Callable[[R], None], failed: 
     Args:
         registry: carries out the operations.
         steps: the steps; everything before their first operation runs inside this call.
-        done: called with the result, inside this call if there are no operations at all.
-        failed: called instead with the error that the sequence raises: a `RegistryError`, or an error in its own code.
+        done: called with the result; if there are no operations at all, it is called before `run` returns.
+        failed: called instead with the error that the sequence raises: a `RegistryError`, or an error from its own
+            code.
 
     Returns:
         The running sequence, which can be cancelled.
@@ -224,10 +225,10 @@ def together(sequences: Iterable[Steps[R]]) -> Steps[list[R]]:
 
 
 def across_sessions(begin: Callable[[], Steps[R]]) -> Steps[R]:
-    """Carry out a sequence; if the session ends in the meantime, begin it again in the next session.
+    """Carry out a sequence; if the session ends before the sequence does, start over in the next session.
 
     Args:
-        begin: returns the sequence. Any of its steps may already have been carried out.
+        begin: returns the sequence. An earlier run may have carried out any of its steps.
 
     Raises:
         RegistryError: SESSION_EXPIRED in each of `ATTEMPTS_MAX` sessions, or another code.
@@ -245,7 +246,7 @@ def across_sessions(begin: Callable[[], Steps[R]]) -> Steps[R]:
 
 
 def expected(outcome: Outcome, kind: type[K]) -> K:
-    """Return an outcome as the result type of its operation.
+    """Return an outcome, typed as the result of its operation.
 
     Raises:
         RegistryError: the outcome is an error.
@@ -258,7 +259,7 @@ def expected(outcome: Outcome, kind: type[K]) -> K:
 
 
 def found(outcome: Outcome, kind: type[K]) -> K | None:
-    """Return the result in an outcome; None if it is NO_NODE.
+    """Return the result in an outcome; None if the outcome is NO_NODE.
 
     Raises:
         RegistryError: the outcome is any other error.
@@ -289,7 +290,7 @@ def read_all(paths: Sequence[str], watcher: Watcher | None = None) -> Steps[list
 
 
 def stat_of(path: str, watcher: Watcher | None = None) -> Steps[Stat | None]:
-    """Look for a node; return None if it does not exist. The watch is set in both cases."""
+    """Look for a node; return None if it does not exist. The watch is set either way."""
     return found((yield from perform(Exists(path, watcher))), Stat)
 
 
@@ -338,7 +339,7 @@ def create_with_parents(path: str, data: bytes | None = None, acl: tuple[Acl, ..
         if not isinstance(outcome, RegistryError) or outcome.code is not RegistryCode.NO_NODE:
             break
         # All nodes are created in order, in one round trip. It is unknown which parents exist, and creating an existing
-        # parent may be refused with NO_AUTH, so only the last outcome counts.
+        # parent may be refused with NO_AUTH, so only the last outcome matters.
         creations = [*(Create(ancestor, acl=acl) for ancestor in ancestors), Create(path, data, acl=acl)]
         *parents, outcome = yield creations
         if isinstance(outcome, RegistryError) and outcome.code is RegistryCode.NO_NODE:
@@ -360,8 +361,8 @@ def create_ephemeral(
 ) -> Steps[Stat]:
     """Create an ephemeral node and write it, in one transaction. Its parent must exist.
 
-    An existing node of this session counts as created and keeps its data: it stems from an attempt whose outcome was
-    lost, or from an earlier call.
+    A node that this session already owns is treated as created and keeps its data: it was made by an attempt whose
+    outcome was lost, or by an earlier call.
 
     Args:
         path: the node.
@@ -388,7 +389,7 @@ def create_ephemeral(
             return _written(expected(outcome, Committed))
         known = yield from stat_of(path)
         if known is None:
-            continue  # its session has ended in the meantime
+            continue  # the owning session has just ended
         if known.ephemeral_owner and known.ephemeral_owner == session_id():
             return known
         if known.ephemeral_owner not in former_sessions:
@@ -439,7 +440,7 @@ def checked(check: Check, changes: Sequence[Change]) -> Steps[list[Result | Regi
 
 
 def _raise_if_of_all(error: RegistryError, check: Check) -> None:
-    """Raise the error of a checked change if it means that no change can be made."""
+    """Raise the error from a checked change if it means that no change can be made."""
     if isinstance(error, TransactionFailed) and error.index == 0:
         if error.code in (RegistryCode.BAD_VERSION, RegistryCode.NO_NODE):
             raise CheckFailed(check, error.code) from error

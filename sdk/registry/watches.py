@@ -1,4 +1,4 @@
-"""The watchers of one session, and which of them an event concerns.
+"""The watchers of one session, and the choice of those that an event concerns.
 
 Source: `ZKWatchManager.materialize` in Apache ZooKeeper.
 """
@@ -43,7 +43,7 @@ _ENDED_BY = {
 
 
 class WatchTable:
-    """Watchers by kind and path, each in the order in which they were set."""
+    """Watchers keyed by kind and path, in the order in which they were set."""
 
     def __init__(self) -> None:
         self._watchers: dict[WatchKind, dict[str, dict[Watcher, None]]] = {kind: {} for kind in WatchKind}
@@ -53,7 +53,7 @@ class WatchTable:
         self._watchers[kind].setdefault(path, {})[watcher] = None
 
     def add_for(self, operation: GetData | Exists | GetChildren, outcome: Outcome) -> None:
-        """Set the watcher of an answered read, if it has one and the outcome leaves a watch."""
+        """Set the watcher of an answered read if it has one and the outcome leaves a watch in place."""
         if operation.watcher is None:
             return
         if not isinstance(outcome, RegistryError):

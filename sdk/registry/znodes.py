@@ -58,7 +58,7 @@ class Access(Enum):
 
 
 class Znode(Generic[T, *Parameters]):
-    """A node, or all nodes whose paths only differ in parameters.
+    """A node, or all nodes whose paths differ only in their parameters.
 
     Attributes:
         template: the path, with parameter names in braces.
@@ -93,7 +93,7 @@ class Znode(Generic[T, *Parameters]):
         self._kinds = parameters
         self._names: list[str] = _PARAMETER.findall(template)
         self._pieces: list[str] = _PARAMETER.split(template)[::2]
-        # A parameter matches anything, so that the error can name the wrong value.
+        # A parameter matches anything, which lets the error name the wrong value.
         self._pattern = re.compile("([^/]*)".join(map(re.escape, self._pieces)))
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Znode(Generic[T, *Parameters]):
         """Return the parameters in a path, for example a child's: the inverse of `path`.
 
         Raises:
-            DamagedZnode: the path belongs to another node, or a parameter is of another kind.
+            DamagedZnode: the path belongs to another node, or a parameter is not of its kind.
         """
         found = self._pattern.fullmatch(path)
         if found is None:
@@ -158,7 +158,7 @@ class Znode(Generic[T, *Parameters]):
 
 
 def _written(name: str, kind: str, value: object) -> str:
-    """Return a parameter in the form that it has in a path."""
+    """Return a parameter in the form used in paths."""
     if value is None and kind.endswith("?"):
         return DEFAULT_ENTITY
     kind = kind.rstrip("?")
@@ -180,7 +180,7 @@ def _written(name: str, kind: str, value: object) -> str:
 
 
 def _read(path: str, name: str, kind: str, text: str) -> str | int | None:
-    """Return the parameter in one name of a path."""
+    """Return the parameter that one component of a path contains."""
     if text == DEFAULT_ENTITY and kind.endswith("?"):
         return None
     kind = kind.rstrip("?")

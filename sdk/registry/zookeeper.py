@@ -1,11 +1,11 @@
 """A registry in ZooKeeper, through kazoo (the extra `zookeeper`).
 
 kazoo's thread appends events to an inbox, in wire order; everything else is decided on the owner's thread, which reads
-the inbox. So only the inbox and the number of the connection need locks: a request is only sent if the owner knows the
+the inbox. Therefore only the inbox and the connection number need locks: a request is sent only if the owner knows the
 connection that it would use.
 
-After a lost connection, the watches are set again, and ZooKeeper fires those whose events were missed; then unanswered
-requests are sent again in order.
+After a lost connection, the watches are set again, and ZooKeeper fires those whose events were missed. Then unanswered
+requests are sent again in their original order.
 
 Source: `ZooKeeperClient`, `KafkaZkClient.createChrootIfNecessary` in Apache Kafka; `ClientCnxn` in Apache ZooKeeper.
 """
@@ -55,11 +55,11 @@ __all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SessionState", "ZooKeeperRegistry"
 
 logger = logging.getLogger("kafkawire.registry")
 
-#: The maximum number of unanswered requests. A server queues a thousand requests from all clients before it stops
+#: The maximum number of unanswered requests. A server queues up to a thousand requests from all clients before it stops
 #: reading.
 IN_FLIGHT_MAX: Final = 100
 
-#: The pause after refused credentials, as in Kafka's client, or after kazoo has ended on its own.
+#: The pause after refused credentials, as in Kafka's client, or after kazoo's thread has ended on its own.
 _REFUSED_PAUSE_SECONDS: Final = 1.0
 
 #: The maximum number of outcomes, events and callbacks in one iteration of the owner's loop.
@@ -77,7 +77,7 @@ class SessionState(Enum):
     OPENING = auto()
     #: Requests are sent.
     CONNECTED = auto()
-    #: There is a session but no connection on which its watches are set; requests wait.
+    #: There is a session, but there is no connection on which its watches are set; requests wait.
     SUSPENDED = auto()
     #: The owner has closed the registry.
     CLOSED = auto()
@@ -85,7 +85,7 @@ class SessionState(Enum):
 
 #: The transitions of a session; see `kafkawire.sdk.states`.
 SESSION_EDGES: Final = Edges(
-    "a session with a ZooKeeper",
+    "a session with ZooKeeper",
     (SessionState.NEW,),
     {
         SessionState.NEW: {SessionState.OPENING: "the registry is started"},
@@ -112,7 +112,7 @@ class _Submission:
     Attributes:
         done: called with the outcomes.
         count: the number of operations.
-        outcomes: the outcomes known so far; they become known in order.
+        outcomes: the outcomes known so far; they arrive in order.
     """
 
     __slots__ = ("count", "done", "outcomes")
@@ -138,7 +138,7 @@ class _Waiting(NamedTuple):
 
 
 class _Sent:
-    """A request that is on its way; kazoo's thread calls `set` or `set_exception` once.
+    """An in-flight request; kazoo's thread calls `set` or `set_exception` once.
 
     Attributes:
         connection: the number of the connection that it was sent through.
@@ -162,13 +162,13 @@ class _Sent:
 
 
 class ZooKeeperRegistry:
-    """A session with a ZooKeeper. Implements `Registry`.
+    """A session with ZooKeeper. Implements `Registry`.
 
     Args:
         connect: `host:port,host:port/chroot`, as in Kafka's `zookeeper.connect`. A missing chroot is created.
         post: see `Post`.
-        session_timeout_ms: after this time without a connection, ZooKeeper may end the session. The servers have their
-            own limits.
+        session_timeout_ms: after this time without a connection, ZooKeeper may end the session. The servers enforce
+            their own limits.
         digests: credentials for the scheme `digest`, as `user:password`.
         security: TLS and a SASL login, if any.
         chroot_acl: the access control list of the nodes of a missing chroot.
@@ -199,7 +199,7 @@ class ZooKeeperRegistry:
         #: For creating the chroot itself.
         self._whole_tree = KazooTranslation("")
         self._connection: KazooConnection | None = None
-        #: Counts connection objects: reports from former ones are ignored.
+        #: Counts connection objects: reports from earlier ones are ignored.
         self._incarnation = 0
         self._is_connect_due = False
         self._listeners: list[SessionListener] = []
@@ -208,7 +208,8 @@ class ZooKeeperRegistry:
         self._session_id = 0
         #: The last transaction seen before the connection was lost.
         self._last_zxid = 0
-        #: Operations that have not been sent; that were sent but not answered; whose connection was then lost.
+        #: Operations that have not been sent; those that were sent but not answered; and those whose connection was
+        #  then lost.
         self._waiting: deque[_Waiting] = deque()
         self._in_flight: deque[_Waiting] = deque()
         self._returned: list[_Waiting] = []
@@ -308,7 +309,7 @@ class ZooKeeperRegistry:
             closed()
 
         if connection is None or not self._start_thread(end):
-            closed()  # without a thread, the session ends when it times out
+            closed()  # if no thread can be started, the session ends when it times out
 
     def _end_session(self, connection: KazooConnection, timeout_ms: int) -> None:
         if not connection.close(timeout_ms):
@@ -376,7 +377,7 @@ class ZooKeeperRegistry:
             self._end_without_owner()
 
     def _end_without_owner(self) -> None:
-        """End the session, since kazoo's thread would keep it and its nodes alive as long as the process runs."""
+        """End the session: kazoo's thread would keep it and its nodes alive as long as the process runs."""
         with self._lock:
             self._has_owner = False
             self._inbox.clear()
@@ -386,7 +387,7 @@ class ZooKeeperRegistry:
             self._start_thread(partial(connection.close, self._session_timeout_ms))
 
     def _read_inbox(self) -> None:
-        """Handle a part of the inbox, then let the owner's loop do other things.
+        """Handle part of the inbox, then let the owner's loop do other things.
 
         The rest is posted again, even after a callback that ends the loop (KeyboardInterrupt).
         """
@@ -478,7 +479,7 @@ class ZooKeeperRegistry:
             self._prepare(session_id, self._opening(), None)
 
     def _suspended(self, last_zxid: int) -> None:
-        # This includes requests that kazoo has lost without failing them: outcomes of a lost connection are ignored.
+        # This includes requests that kazoo dropped without failing them: outcomes from a lost connection are ignored.
         self._waiting.extendleft(reversed([*self._returned, *self._in_flight]))
         self._returned.clear()
         self._in_flight.clear()
@@ -499,7 +500,7 @@ class ZooKeeperRegistry:
         self._state = SESSION_EDGES.follow(self._state, SessionState.OPENING)
         self._watches.clear()
         logger.warning("%s has %s", place, "refused the credentials" if is_refused else "ended the session")
-        # Operations that wait for a session's first answer have not been sent in any session: they wait for the next
+        # Operations that wait for a session's first answer have not been sent in any session; they wait for the next
         # one.
         if is_refused or had_session:
             self._fail(RegistryCode.AUTH_FAILED if is_refused else RegistryCode.SESSION_EXPIRED)
@@ -546,9 +547,9 @@ class ZooKeeperRegistry:
     # A new session.
 
     def _opening(self) -> Steps[None]:
-        """Find out whether the servers answer this session, and create the chroot if it is missing.
+        """Check that the servers answer this session, and create the chroot if it is missing.
 
-        Any answer will do: the servers may not permit this session to read the root of its paths.
+        Any answer will do, as the servers may not permit this session to read the root of its paths.
         """
         try:
             stat = yield from stat_of(self._chroot or "/")
@@ -608,7 +609,7 @@ class ZooKeeperRegistry:
             self._send_request(request, take)
 
     def _watch_requests(self) -> list[SetWatches]:
-        """Return the requests that set all watches; there is always at least one, to learn whether it is answered."""
+        """Return the requests that set all watches; there is always at least one, to see whether it is answered."""
         requests = []
         chunk: dict[WatchKind, list[str]] = {kind: [] for kind in WatchKind}
         size_bytes = 0
@@ -631,7 +632,7 @@ class ZooKeeperRegistry:
         return requests
 
     def _report_changes(self, error: Exception) -> None:
-        """Fire all watches, since the servers do not set them again, and a change may have been missed."""
+        """Fire all watches: the servers do not set them again, and changes may have been missed."""
         logger.warning("%s does not set watches again (%s); all are reported as changes", self.describe(), error)
         for kind in WatchKind:
             change = EventKind.CHILDREN_CHANGED if kind is WatchKind.CHILDREN else EventKind.CHANGED
@@ -654,7 +655,7 @@ class ZooKeeperRegistry:
             waiting = self._waiting[0]
             refusal = refusal_of(waiting.operation, self.prefix_bytes)
             if refusal is not None:
-                # Refuse it only when its turn comes, so that the outcomes of a submission stay in order.
+                # Refuse it only when its turn comes, to keep the outcomes of a submission in order.
                 if self._in_flight:
                     return
                 self._in_flight.append(self._waiting.popleft())
@@ -685,7 +686,7 @@ class ZooKeeperRegistry:
 
     def _answered(self, waiting: _Waiting, sent: _Sent, response: Any) -> None:
         if sent.connection != self._known_connection or not self._in_flight or self._in_flight[0] is not waiting:
-            return  # it has failed along with its session
+            return  # the operation failed along with its session
         self._in_flight.popleft()
         if _is_lost(response):
             self._returned.append(waiting)
@@ -694,7 +695,7 @@ class ZooKeeperRegistry:
         self._send()
 
     def _refused(self, waiting: _Waiting, refusal: RegistryError) -> None:
-        """Answer an operation that was not sent, unless it has failed along with its session in the meantime."""
+        """Answer an operation that was not sent, unless it has meanwhile failed along with its session."""
         if self._in_flight and self._in_flight[0] is waiting:
             self._in_flight.popleft()
             self._answer(waiting, refusal)
@@ -750,7 +751,7 @@ _EVENTS: Final = {
     "CHILD": EventKind.CHILDREN_CHANGED,
 }
 
-#: Errors that say nothing about a request: its connection or session is gone, which is reported separately.
+#: Errors that say nothing about the request itself: its connection or session is gone, which is reported separately.
 _LOST_CODES: Final = (RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED)
 
 

@@ -1,4 +1,4 @@
-"""How a connection to a ZooKeeper is secured, once the options and their files have been read."""
+"""How to secure a connection to ZooKeeper, as read from the options and their files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["OPEN_CONNECTION", "ZooKeeperSecurity"]
 
 
 class ZooKeeperSecurity(NamedTuple):
-    """How to secure a connection to a ZooKeeper.
+    """How to secure a connection to ZooKeeper.
 
     Attributes:
         tls: the TLS configuration; None for a connection without TLS.

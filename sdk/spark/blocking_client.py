@@ -1,4 +1,4 @@
-"""A client for custom requests, for use in a `with` statement; connecting and disconnecting block the thread."""
+"""A client for custom requests, to be used in a `with` statement; connecting and disconnecting block the thread."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class BlockingClient:
     """The client that tasks and drivers use for requests that no SDK client supports.
 
     Args:
-        make: returns a core that has not been started and has an I/O thread; called for each attempt to connect.
-        limit_ms: how long to try; see `connect`.
+        make: returns a core that has an I/O thread but has not been started; called for each attempt to connect.
+        limit_ms: the time limit for attempts; see `connect`.
     """
 
     def __init__(self, make: Callable[[], ClientCore], limit_ms: int) -> None:

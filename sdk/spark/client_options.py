@@ -1,8 +1,8 @@
-"""The options of a query's clients, each under a single name, without those that a query may not set.
+"""The options for a query's clients, each under a single name, without those that a query may not set.
 
 A query may use the names in Kafka's documentation or in docs/options.md, which are equivalent; values are text.
 
-Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses these options and some more;
+Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses these options and others;
 `SecurityProtocol.forName` in Apache Kafka.
 """
 
@@ -52,7 +52,7 @@ _REFUSED: Final = {
     "sasl_login_class": _CLASS,
 }
 
-#: Options that would conflict with a source, and what to use instead.
+#: Options that would conflict with a data source, and what to use instead.
 REFUSED_OF_READERS: Final[Mapping[str, str]] = {
     **_REFUSED,
     "auto_offset_reset": _MANAGED,
@@ -72,7 +72,7 @@ REFUSED_OF_WRITERS: Final[Mapping[str, str]] = {
     ),
 }
 
-#: Options whose values are not case-sensitive in the Java clients; the values of all others are.
+#: Options whose values are case-insensitive in the Java clients; the values of all others are case-sensitive.
 _ANY_CASE: Final[Mapping[str, Callable[[str], str]]] = {
     "security_protocol": str.upper,
     "ssl_endpoint_identification_algorithm": str.lower,
@@ -80,15 +80,15 @@ _ANY_CASE: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def read_client_options(given: Mapping[str, str], options: type[Options], refused: Mapping[str, str]) -> dict[str, Any]:
-    """Return the client options under their names in docs/options.md; the client itself checks the values.
+    """Return the client options, keyed by their names in docs/options.md; the client itself checks the values.
 
     Args:
-        given: text by lower-case names without the prefix, in either spelling.
+        given: text, keyed by lower-case names without the prefix, in either spelling.
         options: the class of the client's options.
-        refused: the reasons for refusing options, by name in snake case.
+        refused: the reasons for refusing options, keyed by name in snake case.
 
     Raises:
-        ConfigurationError: a name is refused, unknown or given twice, a login is invalid, or there are no servers.
+        ConfigurationError: a name is refused, unknown or given twice, a login is invalid, or no servers are given.
     """
     values: dict[str, Any] = {}
     for given_name, text in with_login(given).items():
@@ -103,5 +103,7 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
             raise ConfigurationError(shown, text, f"{name} is also given")
         values[name] = _ANY_CASE.get(name, str)(text) if option.parse is None else option.parse(text.strip())
     if "bootstrap_servers" not in values:
-        raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is required: host:port,host:port")
+        raise ConfigurationError(
+            f"{CLIENT_PREFIX}bootstrap.servers", None, "it is required, in the form host:port,host:port"
+        )
     return values

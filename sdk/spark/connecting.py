@@ -1,8 +1,8 @@
-"""How tasks and drivers start their clients: with retries, since brokers may be briefly unavailable.
+"""Start the clients of tasks and drivers, with retries, since brokers may be briefly unavailable.
 
 An SDK client fails to start as soon as no bootstrap server can be reached, which suits programs. A query, however,
-should survive the outages that a running client survives, for as long as the client's own limit for a call or a
-delivery.
+should survive whatever outages a running client survives, that is, for as long as the client's own limit for a call or
+a delivery.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["connect", "connected", "pause"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The first and the longest pause between attempts; they lead to fewer than 50 log lines in two minutes.
+#: The first and the longest pause between attempts, which lead to fewer than 50 log lines in two minutes.
 _PAUSE_MS: Final = 100
 _PAUSE_MAX_MS: Final = 3_000
 
 
 class _Client(Protocol):
-    """A client that is started here, and closed at the end of a `with`."""
+    """A client that `connected` starts, and closes at the end of a `with`."""
 
     def start(self) -> None: ...
 
@@ -66,9 +66,9 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
         limit_ms: the time after which no further attempt begins.
 
     Raises:
-        ConnectFailed: the reason for the last attempt's failure; raised immediately if not retriable, such as a refused
-            login.
-        KafkaWireError: another error, which the client has already retried if retrying could help.
+        ConnectFailed: the reason why the last attempt failed; raised immediately if it is not retriable, such as a
+            refused login.
+        KafkaWireError: another error; if retrying could help, the client has already done that.
     """
     attempts = Attempts(Backoff(_PAUSE_MS, _PAUSE_MAX_MS, random_fraction), monotonic_ms() + limit_ms)
     while True:
@@ -86,5 +86,5 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
 
 
 def pause(pause_ms: int) -> None:
-    """Block the thread for some time."""
+    """Block the thread for a given time."""
     threading.Event().wait(pause_ms / 1000)

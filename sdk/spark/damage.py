@@ -1,4 +1,4 @@
-"""How bytes that are not records are handled: Spark's three modes.
+"""The handling of bytes that are not records, in Spark's three modes.
 
 Source: `ParseMode` in Apache Spark.
 """
@@ -19,30 +19,30 @@ __all__ = ["DamageLog", "Mode", "Place", "damage_of", "error_of", "parse_mode"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The maximum number of log lines per task, or per Arrow batch in a function of columns; the last line has the total.
+#: The maximum number of log lines per task, or per Arrow batch in a column function; the last line contains the total.
 LOGGED_MAX = 100
 
 
 class Mode(StrEnum):
-    """What to do about damage."""
+    """The reaction to damage."""
 
     #: A row for each damaged region, with the column `_corrupt`.
     PERMISSIVE = "PERMISSIVE"
-    #: No row, but damage is counted and logged.
+    #: No row, but the damage is counted and logged.
     DROPMALFORMED = "DROPMALFORMED"
     #: An error that describes the first damage.
     FAILFAST = "FAILFAST"
 
 
 class Place(NamedTuple):
-    """Where bytes come from.
+    """The origin of bytes.
 
     Attributes:
         topic: the topic name; None if unknown.
         partition: the partition number; None if unknown.
         path: the path of the file; None if the bytes come from a column or a broker.
         row: the row's index, counted from 0 within the task, or within the Arrow batch passed to a column function;
-            None if the damage is in a file or was read from a broker.
+            None if the bytes are from a file or a broker.
     """
 
     topic: str | None
@@ -66,19 +66,19 @@ def error_of(place: Place, damage: Damage) -> DecodeError:
 
 
 def damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
-    """Return a batch with unreadable content as damage.
+    """Return the damage for a batch with unreadable content.
 
     Args:
         batch: the batch, whose header is readable.
         position: its position in bytes; 0 if unknown.
         error: the error that occurred.
     """
-    first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not contain it
+    first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not contain the first offset
     return Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", first)
 
 
 def parse_mode(value: str) -> Mode:
-    """Return a mode by its name, in any case.
+    """Return the mode with a given name, ignoring case.
 
     Raises:
         ConfigurationError: there is no such mode.

@@ -1,4 +1,4 @@
-"""How a query reacts when records that it should read are gone: the connector's `failOnDataLoss`.
+"""The reaction of a query to missing records: the connector's `failOnDataLoss`.
 
 Source: `KafkaSourceProvider.failOnDataLoss` in Apache Spark.
 """
@@ -18,7 +18,7 @@ def begins_later(partition: object, start: int, first: int, end: int | None = No
     """Return a message about the missing offsets of a partition that begins after the requested start.
 
     Args:
-        partition: its name, or an object with that text.
+        partition: its name, or an object whose text form is the name.
         start: the first offset to read.
         first: the first existing offset.
         end: the offset after the last one to read; None for all.
@@ -31,7 +31,7 @@ def report_loss(what: str, *, fails: bool, cause: Exception | None = None) -> No
     """Log a loss, or raise an error.
 
     Args:
-        what: the records that are gone, with their offsets.
+        what: the missing records, with their offsets.
         fails: whether the loss is an error.
         cause: the error that revealed the loss, if any.
 

@@ -1,8 +1,8 @@
 """Decode batches and damaged bytes into Arrow batches with the columns that Spark receives.
 
-Rows from many batches, files and values share an Arrow batch, whose size is about `ROWS_BYTES_MAX` whatever the size of
-the record batches. Values common to all records of a batch are written once per run of batches, and Arrow spreads them
-over the rows.
+Rows from many batches, files and values share an Arrow batch, whose size is about `ROWS_BYTES_MAX` whatever the sizes
+of the record batches. Values common to all records of a batch are written once per run of batches, and Arrow repeats
+them for each row.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -47,13 +47,13 @@ __all__ = ["SEQUENCES", "Decoder"]
 #: Columns with a separate value for each record.
 _OF_RECORDS = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
-#: NO_TIMESTAMP_TYPE in Kafka's consumer, because magic 0 has no timestamps.
+#: NO_TIMESTAMP_TYPE in Kafka's consumer, for magic 0, which has no timestamps.
 _NO_TIMESTAMP_TYPE = -1
 
-#: Sequence numbers wrap to 0 after the highest int32.
+#: Sequence numbers wrap around to 0 after the highest int32.
 SEQUENCES: Final = 2**31
 
-#: Most of its functions are created at import time, where type checkers do not see them.
+#: Most of this module's functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 
@@ -100,7 +100,7 @@ def _first_offset(magic: int, base_offset: int) -> int | None:
     return base_offset if magic == BATCH_MAGIC else None
 
 
-#: The columns of a batch; a sequence number is that of the first record.
+#: The columns of a batch; the sequence number is that of the first record.
 _OF_BATCHES = {
     "timestampType": _OfBatch(("magics", "attributes"), _timestamp_type),
     "leaderEpoch": _OfBatch(("leader_epochs",), int),
@@ -122,17 +122,18 @@ _OF_PLACES: dict[str, Callable[[Place], Any]] = {
 
 
 class Decoder:
-    """Growing Arrow batches.
+    """Builds Arrow batches.
 
     Args:
         names: the column names, in order; see `schema.py`.
-        mode: how damage is handled. PERMISSIVE needs a column for the damage; without one, it is dropped.
+        mode: how damage is handled. PERMISSIVE needs a column for the damage; without that column, damage is dropped.
         rows_max: the maximum number of rows in an Arrow batch.
-        bytes_max: the maximum total size of its keys, values and headers, unless a single record is larger.
-        times_ms: the first wanted time, and the first time after the range; None for no limit. Damage has no time.
+        bytes_max: the maximum total size of its keys, values and headers in bytes, unless a single record is larger.
+        times_ms: the first wanted time, and the first time after the wanted range; None for no limit. Damage has no
+            time.
 
     Attributes:
-        dropped: damaged bytes without a row.
+        dropped: damage without a row.
         times_ms: see above.
     """
 
@@ -159,9 +160,9 @@ class Decoder:
         if times_ms != (None, None):
             wanted |= {"timestamp"}
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
-        #: The origins of the rows, each with its first row.
+        #: The origins of the rows, each with the number of its first row.
         self._places: list[tuple[int, Place]] = []
-        #: Columns that repeat one value, by name, with the last value.
+        #: Columns that repeat one value, keyed by name, with the last value.
         self._repeated: dict[str, tuple[Any, pyarrow.Array]] = {}
         self._corrupt: list[tuple[Place, Damage]] = []
 
@@ -197,7 +198,7 @@ class Decoder:
             plain: which batches to add.
 
         Returns:
-            The number of bytes that were added; the offset after them, if any were added.
+            The number of bytes added; the offset after them, if any were added.
         """
         self._enter(place)
         return self._rows.add_plain(content, plain)
@@ -223,7 +224,7 @@ class Decoder:
             self.dropped.add(place, damage)
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add nothing: a tail is neither a record nor damage, because a broker may still be writing it."""
+        """Add nothing: a tail is neither a record nor damage, since a broker may still be writing it."""
         return iter(())
 
     def flush(self) -> Iterator[pyarrow.RecordBatch]:
@@ -251,7 +252,7 @@ class Decoder:
         self._places = [(0, self._places[-1][1])]
         rows = self._rows.take()
         arrays = arrow_arrays(rows)
-        # Compare the stored value, because the column is null for a time that Spark cannot represent.
+        # Compare the stored value, since the column is null for a time that Spark cannot represent.
         kept = None if self.times_ms == (None, None) else _in_time(arrays["timestamp"], *self.times_ms)
         for name in self._names:
             if name in _OF_BATCHES and name != "sequence":
@@ -287,7 +288,7 @@ class Decoder:
             yield pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _spread(self, name: str, values: Sequence[Any], ends: memoryview[int] | array[int]) -> pyarrow.Array:
-        """Return a column of batch or origin values, each valid up to a row; a single value applies to all rows."""
+        """Return a column from batch or origin values, each valid up to a row; a single value applies to all rows."""
         kind, count = COLUMNS[name].arrow, ends[-1]
         if len(values) == 1:
             value, (kept, column) = values[0], self._repeated.get(name, (None, None))
@@ -326,7 +327,7 @@ def _in_time(milliseconds: pyarrow.Array, start_ms: int | None, end_ms: int | No
 
 
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
-    """Return timestamps in Spark's form, and the rows with timestamps that it cannot represent, which are null."""
+    """Return timestamps in Spark's form, and the rows with timestamps that Spark cannot represent, which are null."""
     kind = pyarrow.timestamp("us", "UTC")
     try:
         return milliseconds.cast(kind), []

@@ -1,8 +1,8 @@
 """The batches that a reader of committed records sees.
 
 The selection follows Kafka's rules for aborted and unfinished transactions. The markers that end transactions are
-control batches among the batches of records, so the outcome of a batch only becomes known later. A fetch response lists
-the aborted transactions instead.
+control batches among the batches of records, so a batch's outcome becomes known only later. In a fetch response, the
+aborted transactions are listed instead.
 
 Source: `CompletedFetch.isBatchAborted` in Apache Kafka; KIP-98.
 """
@@ -23,7 +23,7 @@ __all__ = ["AbortedByResponse", "AbortedTransaction", "Outcomes", "ends_transact
 _ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 
 
-#: Control records that end a transaction.
+#: The control records that end a transaction.
 _ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
@@ -40,7 +40,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse_committed_only(option: str, text: str) -> bool:
-    """Return whether an isolation level, in any case, shows only committed records.
+    """Return whether an isolation level shows only committed records, ignoring case.
 
     Args:
         option: the name of the option, for the error message.
@@ -65,18 +65,18 @@ def ends_transaction(batch: Batch) -> bool:
 
 
 class Outcomes:
-    """The outcomes of the transactions in one partition, according to its markers.
+    """The outcomes of transactions in one partition, according to its markers.
 
     A producer's batches up to an abort marker are aborted, those up to a commit marker are committed, and those after
     its last marker belong to a transaction that has not ended.
     """
 
     def __init__(self) -> None:
-        #: For each producer, the offsets of its markers, in order, and whether they commit.
+        #: For each producer, the offsets of its markers, in order, and whether each of them commits.
         self._markers: dict[int, tuple[list[int], list[bool]]] = {}
 
     def add(self, batch: Batch) -> None:
-        """Note a control batch with a valid checksum; other batches and other kinds of control records are ignored.
+        """Record a control batch with a valid checksum; other batches and other kinds of control records are ignored.
 
         Raises:
             DecodeError: the control record is damaged.
@@ -103,7 +103,7 @@ class AbortedByResponse:
     """The aborted batches of a fetch response, according to its list of aborted transactions.
 
     Args:
-        aborted: the aborted transactions it lists, in any order.
+        aborted: the aborted transactions that it lists, in any order.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:

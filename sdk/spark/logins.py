@@ -1,4 +1,4 @@
-"""User name and password in the form used by Java clients: `sasl.jaas.config`, which queries for Spark's connector use.
+"""User name and password as Java clients give them: `sasl.jaas.config`, which queries for Spark's connector use.
 
 Source: `JaasConfig` in Apache Kafka; `PlainLoginModule`, `ScramLoginModule`.
 """
@@ -23,19 +23,19 @@ _CHARACTERS_MAX: Final = 10_000
 _LOGIN = re.compile(r"(?:\w+\.)*(?:Plain|Scram)LoginModule\s+required\s+(.*?)\s*;", re.DOTALL)
 _ENTRY = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";=]+))(?:\s+|$)', re.DOTALL)
 
-#: The options in which we expect the entries, by entry name.
+#: Our options for the entries, keyed by entry name.
 _NAMES: Final = {"username": "sasl_username", "password": "sasl_password"}
 
 
 def parse_login(option: str, text: str) -> dict[str, str]:
-    """Return user name and password under the names of the client options.
+    """Return user name and password, keyed by the names of the client options.
 
     Args:
         option: the name of the option.
         text: for example `org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";`.
 
     Raises:
-        ConfigurationError: the login is for another mechanism, or is malformed. The error does not reveal the text.
+        ConfigurationError: the login is for another mechanism or is malformed. The error does not reveal the text.
     """
     reason = 'expected PlainLoginModule or ScramLoginModule required username="…" password="…";'
     login = _LOGIN.fullmatch(text.strip()) if len(text) <= _CHARACTERS_MAX else None
@@ -58,10 +58,10 @@ def with_login(given: Mapping[str, str]) -> dict[str, str]:
     """Return a client's options, with a Java client's login replaced by the options for user name and password.
 
     Args:
-        given: text by names without the prefix.
+        given: text, keyed by names without the prefix.
 
     Raises:
-        ConfigurationError: see `parse_login`; or the login is given in both forms.
+        ConfigurationError: see `parse_login`; also, if the login is given in both forms.
     """
     found = {name: text for name, text in given.items() if name != _JAAS}
     if _JAAS in given:

@@ -1,7 +1,8 @@
 """A limit on the number of offsets in a micro-batch.
 
-It is distributed over the partitions in proportion to the offsets they have available. As in Spark's connector, a
-partition with data gets at least one offset; otherwise it might never advance while other partitions are much larger.
+The limit is distributed over the partitions in proportion to the offsets they have available. As in Spark's connector,
+a partition with data gets at least one offset; otherwise, it might never advance while other partitions are much
+larger.
 
 Source: `KafkaMicroBatchStream.rateLimit` in Apache Spark.
 """
@@ -23,7 +24,7 @@ def limited_by_offsets(ranges: Mapping[Key, tuple[int, int]], limit: int) -> dic
     """Return where each partition ends in a micro-batch with a limited number of offsets.
 
     Args:
-        ranges: for each partition, by any key, where to begin and where the data ends.
+        ranges: for each partition, under any key, where to begin and where the data ends.
         limit: the approximate number of offsets across all partitions.
     """
     total = sum(end - start for start, end in ranges.values())

@@ -1,9 +1,9 @@
-"""Batches of a partition with impossible offsets: the offsets decrease, or extend into the next segment.
+"""Detect batches with impossible offsets in a partition: offsets that decrease, or extend into the next segment.
 
-The checksum of a batch does not cover its base offset, so nothing else reveals a flipped bit there. The preceding batch
-shows which of two neighbours is wrong: the batch that follows the preceding one without a gap is right.
+A batch's checksum does not cover its base offset, so nothing else reveals a flipped bit there. The batch before two
+neighbours shows which of them is wrong: the one that follows it without a gap is right.
 
-Source: `LogSegment.recover`, `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, which demand rising offsets.
+Source: `LogSegment.recover`, `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, which require increasing offsets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PARTITION_SPAN: Final = 2**63
 
 
 def first_offset(batch: Batch) -> int:
-    """Return the first offset of a batch; for a wrapper of magic 0 or 1, the last, which alone is in its header."""
+    """Return the first offset of a batch; for a wrapper of magic 0 or 1, the last, the only one in its header."""
     return batch.base_offset if batch.magic == BATCH_MAGIC else batch.last_offset
 
 
@@ -33,18 +33,18 @@ class InOrder:
     """Yields batches and damage in order, treating batches with impossible offsets as damage.
 
     Args:
-        found: the content of a part of a segment or of a fetch, in order. A batch may be yielded only once the next one
-            is known, and must stay readable until then.
+        found: the content of a part of a segment or of a fetch, in order. A batch may be yielded only after the next
+            one is known, and must stay readable until then.
         lowest: the lowest possible offset.
         end_offset: the upper bound of offsets, exclusive; None if nothing follows.
-        is_elsewhere: returns whether a batch beyond that end is also in a following segment. A crash while a broker
-            replaces segments leaves both copies; the one in the following segment counts, as it does for a broker.
+        is_elsewhere: returns whether a batch beyond that end is also in a following segment. A crash while a broker is
+            replacing segments leaves both copies; as in a broker, the one in the following segment is used.
         is_segment: whether everything is from one segment; otherwise cleaning may have left gaps of any size.
 
     Attributes:
         limit: the upper bound of offsets, exclusive.
-        next_offset: a batch that begins with it is right, and is yielded immediately; None while a batch is held back,
-            or after damage.
+        next_offset: a batch that begins with this offset is right and is yielded immediately; None while a batch is
+            held back, and after damage.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class InOrder:
         self._is_elsewhere = is_elsewhere
 
     def pass_to(self, next_offset: int) -> None:
-        """Continue after batches that were taken directly, in order; `next_offset` must not be None.
+        """Continue after batches that the caller has taken itself, in order; `next_offset` must not have been None.
 
         Args:
             next_offset: the offset after the last batch.

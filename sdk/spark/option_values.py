@@ -1,7 +1,7 @@
-"""The options of the data sources: names as Spark spells them, in any case, and values as text.
+"""Options of the data sources: names as Spark spells them, ignoring case, and values as text.
 
-An unknown name is refused, although Spark would ignore it. Each function here parses one value: it takes the name of
-the option for the error message, and raises `ConfigurationError`, which says what was expected.
+An unknown name is refused, although Spark would ignore it. Each `parse_` function parses one value: it takes the
+option's name for the error message, and raises a `ConfigurationError` that says what was expected.
 
 Source: `JavaUtils.timeStringAs`, `ByteUnit` in Apache Spark.
 """
@@ -43,7 +43,7 @@ _log = logging.getLogger("kafkawire.spark")
 #: The prefix of options for a query's clients.
 CLIENT_PREFIX: Final = "kafka."
 
-#: A parser of a value, which is passed the name of an option and its text.
+#: A parser for a value; it is passed the name of an option and its text.
 Parser = Callable[[str, str], object]
 
 #: The maximum number of names that an error shows.
@@ -52,7 +52,7 @@ _NAMED_MAX = 10
 #: The maximum number of suggestions for an unknown name.
 _NEAR_MAX = 3
 
-#: Possible option names in a sentence; a single word may be an ordinary word, unless its position shows that it is a
+#: Possible option names in a sentence; a single word may be an ordinary one, unless its position shows that it is a
 #: name.
 _NAMES = re.compile(r"\b[a-z0-9]+(?:[._][a-z0-9]+)+\b|\b[a-z]+(?=[?=])|(?<=here it is )[a-z]+\b", re.ASCII)
 
@@ -67,9 +67,9 @@ class OptionTable:
     """The options of a data source.
 
     Args:
-        parsers: the parser of each option's value, by option name.
+        parsers: the parser for each option's value, keyed by option name.
         clients: the options of the query's clients, which users may give without the prefix.
-        advice: what to do instead, by lower-case names that are often mistaken for options.
+        advice: what to do instead, keyed by lower-case names that are often mistaken for options.
         hint: text to add if no known name is similar.
     """
 
@@ -86,7 +86,7 @@ class OptionTable:
         self._hint = hint
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return values by option name, in our spelling.
+        """Return values, keyed by option name in our spelling.
 
         Args:
             given: text by names in any case.
@@ -120,12 +120,12 @@ class OptionTable:
 
 
 def client_error(error: ConfigurationError, options: type[Options], given: Mapping[str, object]) -> ConfigurationError:
-    """Return a client's error, with options named as in queries.
+    """Return a client's error with options named as in queries.
 
     Args:
         error: the client's error.
         options: the class of the client's options.
-        given: values by the client's or Kafka's names, without the prefix.
+        given: values, keyed by the client's or Kafka's names, without the prefix.
     """
     option = options.OPTIONS.get(error.option)
     name = error.option if option is None or option.kafka_name is None else option.kafka_name
@@ -134,10 +134,10 @@ def client_error(error: ConfigurationError, options: type[Options], given: Mappi
 
 
 def client_reason(reason: str, options: type[Options]) -> str:
-    """Return a client's reason for refusing an option, with options named as in queries.
+    """Return a client's reason for refusing an option with options named as in queries.
 
     Args:
-        reason: a text that may name options as programs do, `ssl_key_password`, or as Kafka does.
+        reason: text that may name options as programs do (`ssl_key_password`) or as Kafka does.
         options: the class of the client's options.
     """
 
@@ -150,7 +150,7 @@ def client_reason(reason: str, options: type[Options]) -> str:
 
 
 def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a query's client options, by lower-case names without the prefix, and its data source options."""
+    """Return a query's client options, keyed by lower-case names without the prefix, and its data source options."""
     of_clients: dict[str, str] = {}
     own: dict[str, str] = {}
     for name, text in given.items():
@@ -193,7 +193,7 @@ def parse_topics(option: str, text: str) -> frozenset[str]:
 
 
 def parse_columns(option: str, text: str) -> tuple[str, ...]:
-    """Return the names of extra columns, in any case."""
+    """Return the names of extra columns, ignoring case."""
     known = {name.lower(): name for name in schema.EXTRAS}
     return tuple(known.get(name.lower(), name) for name in parse_names(option, text))
 
@@ -246,10 +246,10 @@ def parse_duration(option: str, text: str) -> int:
 
 
 def warn_of_streams(values: Mapping[str, object]) -> None:
-    """Warn about options that only streams use, as the connector does.
+    """Log a warning for options that only streams use, as the connector does.
 
     Args:
-        values: values by option name; None for an option that was not given.
+        values: values, keyed by option name; None for an option that was not given.
     """
     for option, value in values.items():
         if value is not None:
@@ -257,7 +257,7 @@ def warn_of_streams(values: Mapping[str, object]) -> None:
 
 
 def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] = ()) -> str:
-    """Return a text about existing names for an error message: the first ten in order, and the most similar ones.
+    """Return text for an error message about the names that exist: the first ten in order, and the most similar ones.
 
     Args:
         found: names, in any order.
@@ -269,4 +269,4 @@ def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] =
         return f"there are no {kind}"
     near = dict.fromkeys(found for name in asked for found in nearest(str(name), names, _NEAR_MAX))
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}{hint}"
+    return f"available {kind}: {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}{hint}"

@@ -1,8 +1,8 @@
 """A stream with invalid options.
 
-PySpark closes the reader of a stream even if it could not be created. An error from `streamReader` is then followed by
-an error about an unassigned variable, which is the last line that a user sees. So the first call raises the error
-instead.
+PySpark closes the reader of a stream even if it could not be created. An error from `streamReader` would therefore be
+followed by one about an unassigned variable, which is the last line that a user sees. To avoid that, the reader's first
+call raises the error instead.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ __all__ = ["RefusedStream"]
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Stands in for the reader of a stream, and raises the reason.
+    """Takes the place of a stream's reader, and raises the error.
 
     Args:
         error: the reason.
     """
 
     def __init__(self, error: ConfigurationError) -> None:
-        self._error = error.with_traceback(None)  # the traceback is of no use to a user
+        self._error = error.with_traceback(None)  # the traceback is useless to a user
 
     def initialOffset(self) -> NoReturn:
-        """Raise the error; so does every other call."""
+        """Raise the error, as every other call does."""
         raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:
-        """Raise the error; called if a checkpoint contains the start of the stream."""
+        """Raise the error; this is called if a checkpoint contains the start of the stream."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
-        """Raise the error; called if a checkpoint has a micro-batch to repeat."""
+        """Raise the error; this is called if a checkpoint has a micro-batch to repeat."""
         raise self._error
 
     def read(self, partition: InputPartition) -> NoReturn:
-        """Raise the error; never called."""
+        """Raise the error; this is never called."""
         raise self._error

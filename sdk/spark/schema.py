@@ -1,4 +1,4 @@
-"""The columns of decoded records: those of Spark's Kafka connector, and extra ones on request.
+"""The columns of decoded records: those of Spark's Kafka connector, and further ones on request.
 
 A single table lists the name, the Spark type and the Arrow type of each column. Every column may be null, as in the
 connector's schema.
@@ -62,7 +62,7 @@ CORRUPT: Final = "_corrupt"
 #: Included if the connector's option of this name is set, or if requested as a column.
 HEADERS: Final = "headers"
 
-#: Every column, by name.
+#: Every column, keyed by name.
 COLUMNS: Final = {
     "key": Column("binary", pyarrow.binary(), "of the record"),
     "value": Column("binary", pyarrow.binary(), "of the record"),
@@ -111,18 +111,18 @@ def chosen(*, headers: bool = False, extra: Iterable[str] = (), corrupt: bool = 
     """
     names = list(extra)
     if unknown := [name for name in names if name not in EXTRAS]:
-        raise ConfigurationError("extra", ", ".join(unknown), f"there are {', '.join(EXTRAS)}")
+        raise ConfigurationError("extra", ", ".join(unknown), f"available columns: {', '.join(EXTRAS)}")
     more = [name for name in EXTRAS if name in names]
     return (*CONNECTOR, *([HEADERS] if headers else []), *more, *([CORRUPT] if corrupt else []))
 
 
 def ddl(names: Sequence[str]) -> str:
-    """Return columns as Spark declares them."""
+    """Return columns in Spark's notation."""
     return ", ".join(f"`{name}` {COLUMNS[name].ddl}" for name in names)
 
 
 def arrow_schema(names: Sequence[str]) -> pyarrow.Schema:
-    """Return columns as Arrow declares them."""
+    """Return columns as an Arrow schema."""
     return pyarrow.schema([(name, COLUMNS[name].arrow) for name in names])
 
 
@@ -130,8 +130,8 @@ def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tu
     """Return the column names in a schema.
 
     Args:
-        fields: the name, the Spark type, and whether it may be null, for each column.
-        offered: the columns that an error about an unknown column lists.
+        fields: for each column, its name, its Spark type, and whether it may be null.
+        offered: the columns to list in an error about an unknown column.
 
     Raises:
         ConfigurationError: there is no such column, it has a different type, or the schema is empty.
@@ -139,13 +139,13 @@ def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tu
     names: list[str] = []
     for name, kind, is_nullable in fields:
         if name not in COLUMNS:
-            hint = did_you_mean(name, offered, likeness=0.4) or f"; there are {', '.join(offered)}"
+            hint = did_you_mean(name, offered, likeness=0.4) or f"; available columns: {', '.join(offered)}"
             raise ConfigurationError("schema", f"{name} {kind}", f"no such column{hint}")
         expected = COLUMNS[name].ddl.replace("`", "")
         if kind.replace(" ", "").lower() != _shown(expected).replace(" ", ""):
             raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}; cast it in the query")
         if not is_nullable:
-            raise ConfigurationError("schema", f"{name} {kind} NOT NULL", "every column may be null")
+            raise ConfigurationError("schema", f"{name} {kind} NOT NULL", "no column may be declared NOT NULL")
         if name in names:
             raise ConfigurationError("schema", f"{name} {kind}", "the column is repeated")
         names.append(name)

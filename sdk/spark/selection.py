@@ -1,7 +1,7 @@
-"""The requested partitions and offsets, as in the connector's options with these names.
+"""The requested partitions and offsets, given as in the connector's options of the same names.
 
-When files are read, partitions that a JSON option does not name are read from the earliest offset or to the latest.
-When brokers are read, all partitions are known, and the JSON option must name all of them, as in Spark's connector.
+When reading files, partitions that a JSON option does not name are read from the earliest offset or to the latest. When
+reading from brokers, all partitions are known, and the JSON option must name all of them, as in Spark's connector.
 
 Source: `ConsumerStrategy`, `JsonUtils` in Apache Spark.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "place_text",
 ]
 
-#: Numbers that denote the ends of a partition, as in the connector's JSON.
+#: The numbers that mean the ends of a partition, as in the connector's JSON.
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -44,7 +44,7 @@ class Offsets(NamedTuple):
     """Where to begin, or end, in each partition.
 
     Attributes:
-        others: the end of a partition that is not named, `LATEST` or `EARLIEST`.
+        others: the end used for partitions that are not named, `LATEST` or `EARLIEST`.
         named: the offsets of the named partitions, or `LATEST` or `EARLIEST`.
     """
 
@@ -57,10 +57,10 @@ class Offsets(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Where to begin, or end, in each partition: at the first record with the given or a later time.
+    """Where to begin, or end, in each partition: at the first record with the given time or a later one.
 
     Attributes:
-        others: the time for a partition that is not named, in ms since the epoch; None if all are named.
+        others: the time for partitions that are not named, in ms since the epoch; None if all are named.
         named: the times for the named partitions.
     """
 
@@ -115,7 +115,7 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
     Args:
         option: the name of the option.
         text: "earliest", "latest", or JSON such as {"orders":{"0":23,"1":-2}}, where -1 is latest and -2 earliest.
-        others: the end of partitions that are not named.
+        others: the end used for partitions that are not named.
 
     Raises:
         ConfigurationError: the text is none of these.
@@ -143,12 +143,12 @@ def parse_times(option: str, text: str) -> Times:
 
 
 def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
-    """Refuse offsets that would make a batch query read nothing.
+    """Raise an error for offsets that would make a batch query read nothing.
 
     Args:
         option: the name of the option.
         offsets: where to begin, or end.
-        end: the end of a partition, `LATEST` for a query that begins there or `EARLIEST` for one that ends there.
+        end: the end of a partition: `LATEST` for a query that begins there, `EARLIEST` for one that ends there.
 
     Raises:
         ConfigurationError: that end is requested, by name or in JSON.
@@ -159,7 +159,7 @@ def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
 
 
 def place_text(place: Offsets | Times) -> str:
-    """Return positions in the form of an option."""
+    """Return positions in the form used in an option."""
     if not place.named:
         return next((name for name, offset in _NAMES.items() if offset == place.others), str(place.others))
     named: dict[str, dict[int, int]] = {}
@@ -169,7 +169,7 @@ def place_text(place: Offsets | Times) -> str:
 
 
 def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start: int, end: int) -> None:
-    """Refuse a partition in which the query would begin after its end.
+    """Raise an error for a partition in which the query would begin after its end.
 
     Args:
         starting: where the query begins.
@@ -192,7 +192,7 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
     named: dict[TopicPartition, int] = {}
     for topic, partitions in _json(option, text, expected).items():
         if not isinstance(partitions, dict):
-            raise ConfigurationError(option, text, f"{expected}, {topic!r} has no object")
+            raise ConfigurationError(option, text, f"{expected}, but {topic!r} has no object")
         for partition, found in partitions.items():
             number = int(partition) if partition.isascii() and partition.isdigit() else -1
             if not 0 <= number <= INT32_MAX:

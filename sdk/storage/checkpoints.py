@@ -25,8 +25,8 @@ __all__ = [
 
 #: In a data directory: the offset up to which each compacted partition was cleaned.
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-#: The high watermark of each partition: all in-sync replicas have the records before it, and this broker's log never
-#: ends before it.
+#: The high watermark of each partition. All in-sync replicas have the records before it, and this broker's log always
+#: reaches it.
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 #: The start offset of each partition whose first segment still holds deleted records; for tiered partitions, the start
 #: offset of the remote part.
@@ -34,11 +34,11 @@ LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 #: The offset up to which each partition has been synced to disk.
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 
-#: In a partition's folder: each leader epoch with its first offset. The first epoch starts at the start of the log:
-#: brokers update it whenever they remove records.
+#: In a partition's folder: each leader epoch with its first offset. The first epoch starts where the log starts;
+#: brokers update this offset whenever they remove records.
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
-#: The version, which is the first line.
+#: The version, which is on the first line.
 _VERSION: Final = "0"
 
 _DIGITS_MAX: Final = 20
@@ -87,7 +87,7 @@ def checkpoint_content(entries: Sequence[Sequence[object]]) -> bytes:
 def _entries(
     content: bytes, columns: int, parsed: Callable[[list[str]], _Entry], on_damage: OnDamage
 ) -> Iterator[_Entry]:
-    """Yield the values in each line, which must have this number of columns."""
+    """Yield the values of each line; every line must have this many columns."""
     try:
         text = stored_text(content)
         announced, *lines = _lines_after_version(text)
@@ -112,10 +112,10 @@ def _entries(
 
 
 def _lines_after_version(text: str) -> list[str]:
-    """Return the line that counts the entries, and the lines of the entries.
+    """Return the line with the number of entries, and the lines of the entries themselves.
 
     Raises:
-        DamagedContent: the content does not begin like a checkpoint.
+        DamagedContent: the content does not begin as a checkpoint does.
     """
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION:
@@ -136,7 +136,7 @@ def _epoch_start(texts: list[str]) -> tuple[int, int]:
 def _number(text: str, highest: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise DamagedContent(f"{text!r} is not a number")
-    # A number with more digits than Python converts is always too high.
+    # A number with more digits than Python can convert is always too high.
     if len(text) > _DIGITS_MAX or int(text) > highest:
         raise DamagedContent(f"{text:.{_DIGITS_MAX}} is too high; the limit is {highest}")
     return int(text)

@@ -1,8 +1,8 @@
 """Damage in a broker's files, and the callback that decides how to handle it.
 
-Functions that read a file with many entries take an argument `on_damage`. By default it raises the damage, so the whole
-file is unusable. A callback that does not raise is told of the damage, and reading continues: every readable entry is
-yielded, even an implausible one, for which `on_damage` is called first.
+Functions that read a file with many entries take an argument `on_damage`. By default, it raises the damage, which makes
+the whole file unusable. If the callback returns instead, reading continues: every readable entry is yielded, even an
+implausible one, after a call to `on_damage`.
 """
 
 from __future__ import annotations

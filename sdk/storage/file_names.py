@@ -33,7 +33,7 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
-#: The suffix of a snapshot of the cluster's metadata: its content is that of a segment, and its name also has an epoch.
+#: The suffix of a snapshot of the cluster's metadata: it is stored like a segment, and its name also contains an epoch.
 METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
 #: Appended to the name of a file being written to replace another.
@@ -67,7 +67,7 @@ def offset_in(name: str, suffix: str, *, is_padded: bool = True) -> int | None:
     Args:
         name: the name of the file.
         suffix: the required end of the name.
-        is_padded: whether the offset must have all the digits that a broker writes; people omit leading zeros.
+        is_padded: whether the offset must have as many digits as a broker writes; people tend to omit leading zeros.
     """
     return _number(name.removesuffix(suffix), _DIGITS, _HIGHEST, is_padded) if name.endswith(suffix) else None
 
@@ -77,7 +77,7 @@ def offset_and_epoch_in(name: str, *, is_padded: bool = True) -> tuple[int, int]
 
     Args:
         name: the name of the file.
-        is_padded: see `offset_in`; the epoch always needs all digits.
+        is_padded: see `offset_in`; the epoch must always have all its digits.
     """
     offset_digits, _, epoch_digits = name.removesuffix(METADATA_SNAPSHOT_SUFFIX).partition("-")
     offset = _number(offset_digits, _DIGITS, _HIGHEST, is_padded)

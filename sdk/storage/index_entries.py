@@ -26,7 +26,7 @@ class IndexFormat(NamedTuple):
     """The format of an index.
 
     Attributes:
-        entry: its fields: a key, and a value that is an int32.
+        entry: its fields: a key and an int32 value.
         key_code: the type code of keys in `array`.
     """
 
@@ -80,9 +80,9 @@ def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse
     """
     size = index.entry_bytes
     if left := len(content) % size:
-        on_damage(DamagedContent(f"only {left} bytes of an entry of {size} are left", len(content) - left))
+        on_damage(DamagedContent(f"the last entry has only {left} of {size} bytes", len(content) - left))
         content = content[: len(content) - left]
-    used = -(-len(content.rstrip(b"\0")) // size) * size  # the last entry can also end with zeros
+    used = -(-len(content.rstrip(b"\0")) // size) * size  # the last entry can itself end with zeros
     columns = index_columns(content[:used], array(index.key_code).itemsize)
     if columns is None:
         on_damage(DamagedContent("its entries are not in order"))
@@ -126,7 +126,7 @@ class IndexEntries(Sequence[tuple[int, int]]):
         return key, value
 
     def value_at(self, key: int) -> int | None:
-        """Return the value of the last entry with a key up to `key`; None without one, or if the file was truncated."""
+        """Return the value of the last entry with a key up to `key`; None if there is none, or after a truncation."""
         try:
             number = bisect_right(range(self._used()), key, key=lambda number: self[number][0]) - 1
             return self[number][1] if number >= 0 else None

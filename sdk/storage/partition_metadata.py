@@ -1,4 +1,4 @@
-"""Read and write `partition.metadata`, which holds the topic id of a partition's folder, as topic names can be reused.
+"""Read and write `partition.metadata`, which records the topic id, because topic names can be reused.
 
 Source: `PartitionMetadataFile`, `PartitionMetadata` in Apache Kafka.
 """
@@ -37,7 +37,7 @@ def parse_partition_metadata(content: bytes) -> bytes:
         raise DamagedContent(f"{text[:_SHOWN_CHARACTERS]!r} is not a version and a topic id")
     if found["version"] != str(PARTITION_METADATA_VERSION):
         raise DamagedContent(
-            f"version {found['version']:.{_SHOWN_CHARACTERS}} is not known; {PARTITION_METADATA_VERSION} is"
+            f"version {found['version']:.{_SHOWN_CHARACTERS}} is unknown; expected {PARTITION_METADATA_VERSION}"
         )
     try:
         return parse_uuid(found["topic_id"])

@@ -71,7 +71,9 @@ def _decoded(view: memoryview) -> ProducerSnapshot:
         raise DamagedContent(f"version: the snapshot has only {len(view)} bytes", 0)
     (version,) = _VERSION.unpack_from(view)
     if not _VERSIONS.first <= version <= _VERSIONS.last:
-        raise DamagedContent(f"version: version {version} is not known; {_VERSIONS.first} to {_VERSIONS.last} are", 0)
+        raise DamagedContent(
+            f"version: version {version} is unknown; expected {_VERSIONS.first} to {_VERSIONS.last}", 0
+        )
     try:
         message, _ = program(ProducerSnapshot, version).decode(view[_VERSION.size :])
     except DecodeError as error:

@@ -22,7 +22,7 @@ __all__ = ["Property", "parse_properties", "properties_content", "stored_propert
 
 _BLANKS = " \t\f"
 
-#: The name ends at the first unescaped separator: white space with at most one = or :, or that sign alone.
+#: The name ends at the first unescaped separator: white space, which may include one = or :, or such a sign alone.
 _ENTRY = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)(?P<separator>[ \t\f]*[=:]?[ \t\f]*)(?P<value>.*)", re.DOTALL)
 
 _BAD_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
@@ -123,7 +123,7 @@ _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def _escaped(text: str) -> str:
-    """Escape text as Java does, and also a space at either end, which would be stripped."""
+    """Escape text as Java does; also escape a space at either end, which would otherwise be stripped."""
     escaped = "".join(_ESCAPES.get(character) or _visible(character) for character in text)
     if escaped.startswith(("#", "!")):
         escaped = "\\" + escaped

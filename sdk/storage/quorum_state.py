@@ -33,7 +33,7 @@ def parse_quorum_state(content: bytes) -> dict[str, object]:
 
 
 def _finite(text: str) -> float:
-    """Return a finite number: JSON has no others, though Python also reads and writes infinities and NaN."""
+    """Return a number, which must be finite: Python also reads and writes infinities and NaN, but JSON has neither."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text:.40} is not a finite number")

@@ -1,4 +1,4 @@
-"""Read and write the `.txnindex` file of a segment: the transactions that a marker in the segment aborts, in order.
+"""Read and write the `.txnindex` file of a segment: the transactions aborted by its markers, in order.
 
 Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
 """
@@ -31,7 +31,7 @@ class AbortedTransaction(NamedTuple):
         producer_id: the producer of the transaction.
         first_offset: the offset of its first record.
         last_offset: the offset of the marker.
-        last_stable_offset: the last stable offset after the high watermark passes the marker.
+        last_stable_offset: the last stable offset once the high watermark has passed the marker.
         version: the version of the entry, always 0.
     """
 
@@ -76,7 +76,7 @@ def parse_transactions(
             before = last_offset
             yield AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset, version)
         if left := len(piece) - len(whole):
-            on_damage(DamagedContent(f"only {left} bytes of an entry of {ENTRY_BYTES} are left", start + len(whole)))
+            on_damage(DamagedContent(f"the last entry has only {left} of {ENTRY_BYTES} bytes", start + len(whole)))
         start += len(piece)
 
 
@@ -86,15 +86,15 @@ def transaction_at(content: Buffer, number: int) -> AbortedTransaction:
 
 
 def transaction_content(producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> bytes:
-    """Return an entry's stored form."""
+    """Return an entry as it is stored."""
     return ABORTED_TRANSACTION_HEADER.pack(_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
 
 
 def _problem(version: int, first_offset: int, last_offset: int, before: int, end_offset: int | None) -> str:
     if version != _VERSION:  # Kafka rejects only higher versions, and has never written any other
-        return f"version {version} of an aborted transaction is not known; {_VERSION} is"
+        return f"version {version} of an aborted transaction is unknown; expected {_VERSION}"
     if not 0 <= first_offset <= last_offset:
-        return f"a transaction goes from offset {first_offset} to {last_offset}"
+        return f"a transaction begins at offset {first_offset} and ends at offset {last_offset}"
     if last_offset <= before:
         return f"a marker at offset {last_offset} follows one at {before}"
     return f"a marker is at offset {last_offset}, but the segment ends at {end_offset}"

@@ -104,7 +104,7 @@ def test_kafkas_table_is_written_as_it_stands() -> None:
         ("about: how long", "colour: red", ":3: unknown key 'colour'"),
         (", about: which ways", "", ":4: ways: about: missing; describe the configuration in our own words"),
         ("about: step", "about: ''", ":16: level: about: empty"),
-        ("about: step", "about: step.", ":16: level: about: ends with a full stop"),
+        ("about: step", "about: step.", ":16: level: about: must not end with a full stop"),
     ],
 )
 def test_mistakes(write: Write, old: str, new: str, reason: str) -> None:

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, texts: dict[str, str]) -> Path:
         ({"import": A}, "import.yaml: the path becomes the name of a module: 'import' is a keyword"),
         ({"a": A, "messages/a": API.format(name="B", key=2)}, "messages/a.yaml: the module a is also the module of"),
         ({"a": A, "a/b": API.format(name="B", key=2)}, "a.yaml: the module a is also the package of a/b.yaml"),
-        ({"a": METADATA.format("A")}, "a.yaml:1: A: a metadata record belongs to the topic that its folder"),
+        ({"a": METADATA.format("A")}, "a.yaml:1: A: a metadata record belongs to the topic after which its folder"),
     ],
 )  # fmt: skip
 def test_files_that_do_not_fit_together(tmp_path: Path, texts: dict[str, str], reason: str) -> None:

@@ -95,5 +95,5 @@ def test_texts(tmp_path: Path, valid: str, field: str, value: object) -> None:
 
 
 def test_what_nobody_has_thought_of_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"keep\.ms: no rule means 'every second Tuesday': add a rule"):
+    with pytest.raises(SchemaError, match=r"keep\.ms: no rule expresses 'every second Tuesday'; add one"):
         imported(tmp_path, "every second Tuesday")

@@ -124,7 +124,10 @@ def test_what_stays_must_fit(tmp_path: Path) -> None:
     [
         ({"validVersions": "0-400"}, "PingRequest: versions: 0-400 exceed the limit of 128 versions"),
         ({"apiKey": 70_000}, "ping.yaml:3: key: 70000 is not within -32768 and 32767"),
-        ({"name": "Lonely", "type": "request"}, "Lonely has no LonelyResponse; are all jars of the release there?"),
+        (
+            {"name": "Lonely", "type": "request"},
+            "Lonely has no matching LonelyResponse; are all of the release's jars present?",
+        ),
     ],
 )
 def test_nothing_is_written_if_a_definition_is_wrong(tmp_path: Path, wrong: dict[str, object], reason: str) -> None:

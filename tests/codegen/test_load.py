@@ -402,7 +402,7 @@ def test_a_default_fits_into_a_string(read: Read, write: Write) -> None:
     """The limit is in bytes, and each of these characters takes two."""
     field = "{{name: a, type: string, default: {}}}"
     assert read(FIELD.format(field.format("é" * 16383))).fields[0].default == "é" * 16383
-    with pytest.raises(SchemaError, match=r"default 'é{59}…: 32768 bytes, and a string has at most 32767$"):
+    with pytest.raises(SchemaError, match=r"default 'é{59}…: 32768 bytes, but a string may have at most 32767$"):
         load_file(write(FIELD.format(field.format("é" * 16384))))
 
 

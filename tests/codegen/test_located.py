@@ -86,9 +86,9 @@ def test_unknown_key(document: Located) -> None:
         ("a: 1\nb: [1,\n", 3, "not YAML"),
         ("a: 1\na: 2\n", 2, "key 'a' is used twice"),
         ("a:\n  b: 1\n  b: 1\n", 3, "key 'b' is used twice"),
-        ("- a\n", 1, "a schema is a mapping"),
-        ("a: 1\n---\ntext\n", 3, "a schema is a mapping"),
-        ("a: !!int x\n", 1, "tag 'tag:yaml.org,2002:int': schemas have no YAML tags"),
+        ("- a\n", 1, "a schema must be a mapping"),
+        ("a: 1\n---\ntext\n", 3, "a schema must be a mapping"),
+        ("a: !!int x\n", 1, "tag 'tag:yaml.org,2002:int': schemas must not contain YAML tags"),
     ],
 )
 def test_broken_files(write: Write, text: str, line: int, reason: str) -> None:
@@ -118,14 +118,14 @@ def test_scalars_are_those_of_yaml_1_2(write: Write, text: str, value: object) -
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("a: &b 1\n", 1, "anchor &b: schemas have no anchors and aliases"),
-        ("a: 1\nb: *c\n", 2, "alias *c: schemas have no anchors and aliases"),
+        ("a: &b 1\n", 1, "anchor &b: schemas must not contain anchors or aliases"),
+        ("a: 1\nb: *c\n", 2, "alias *c: schemas must not contain anchors or aliases"),
         ("a:\n  - &b [1]\n", 2, "anchor &b"),
         ("&a b: 1\n", 1, "anchor &a"),
         ("--- &a\nb: 1\n", 1, "anchor &a"),
-        ("a: !x 1\n", 1, "tag '!x': schemas have no YAML tags"),
-        ("a: !!python/name:os.system\n", 1, "schemas have no YAML tags"),
-        ("? [a]\n: 1\n", 1, "a key is one word"),
+        ("a: !x 1\n", 1, "tag '!x': schemas must not contain YAML tags"),
+        ("a: !!python/name:os.system\n", 1, "schemas must not contain YAML tags"),
+        ("? [a]\n: 1\n", 1, "a key must be a single word"),
         ("a: " + "9" * 41, 1, "a number of 41 characters; the limit is 40"),
         ("a: " + "[" * NESTING_MAX, 1, f"mappings and lists nested more than {NESTING_MAX} deep"),
     ],

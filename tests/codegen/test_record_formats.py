@@ -147,7 +147,7 @@ def test_the_formats_of_the_project() -> None:
 
 
 def test_a_file_holds_one_format(write: Write) -> None:
-    with pytest.raises(SchemaError, match="0 documents; a record format is a single one"):
+    with pytest.raises(SchemaError, match="0 documents instead of one with a record format"):
         load_record_format(write(""))
 
 

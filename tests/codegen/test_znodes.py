@@ -165,7 +165,7 @@ MISTAKES = [
     ("versions: 2+, default: null, omitted: true", "omitted: true", "field id: omitted: a field without", False),
     ("type: int16", "type: int16, order: scala_map", "Color: field red: order: only maps have one", False),
     ("order: scala_map", "order: sorted", "order: 'sorted' is not one of as_inserted, java_hash_map", True),
-    ("one_of: [0, 7]", "one_of: [0.5]", "field bright: one_of: expected numbers or texts", True),
+    ("one_of: [0, 7]", "one_of: [0.5]", "field bright: one_of: expected numbers or text", True),
     ("      - {name: red, type: int16}\n", "      []\n", "Color: fields: empty", True),
     ("structures:", "structure:", "unknown key 'structure'", True),
     ("about: A color.", "about: A color.\n    versions: 1", "unknown key 'versions'", True),

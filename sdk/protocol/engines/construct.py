@@ -1,4 +1,4 @@
-"""The construct engine: a layout as a declaration of constructs, which can be run, printed and used to explain bytes.
+"""The construct engine: it declares a layout as constructs, which can be run, printed and used to explain bytes.
 
 `construct_of` and `construct_text` return the same declaration as an object and as source. Tests compare the other
 engines with this one, and `explain` uses it to print offsets.
@@ -35,7 +35,7 @@ __all__ = ["Program", "construct_of", "construct_text", "decode", "encode_parts"
 
 @cache
 def construct_of(layout: Layout) -> Structure:
-    """Return a layout as a construct, which parses and builds messages."""
+    """Return the construct for a layout, which parses and builds messages."""
     fields = [field.name / _construct(field) for field in layout.fields]
     if layout.flexible:
         tagged = {field.tag: field.name / _construct(field) for field in layout.tagged if field.tag is not None}
@@ -44,7 +44,7 @@ def construct_of(layout: Layout) -> Structure:
 
 
 def construct_text(layout: Layout) -> str:
-    """Return the construct of a layout as Python source: an assignment that uses the names of the construct modules.
+    """Return the construct for a layout as Python source: an assignment that uses the names from the construct modules.
 
     Args:
         layout: the layout of a message.
@@ -59,10 +59,10 @@ def decode(layout: Layout, buffer: Any, offset: int, spans: list[Span] | None = 
         layout: the message's layout.
         buffer: any contiguous buffer.
         offset: where the message begins in it.
-        spans: receives a span for each read value, in reading order.
+        spans: receives a span for each value, in the order in which values are read.
 
     Returns:
-        The message, whose records are views of `buffer`, and its end.
+        The message, whose records are views of `buffer`, and the position of its end.
 
     Raises:
         DecodeError: the bytes are not such a message.
@@ -84,7 +84,7 @@ def encode_parts(layout: Layout, message: Message, threshold: int | None = APART
     Args:
         layout: the message's layout.
         message: the message.
-        threshold: size in bytes from which `records` are kept as separate parts; None for a single part.
+        threshold: the size in bytes from which `records` become separate parts; None for a single part.
 
     Returns:
         The encoding, in parts.

@@ -1,7 +1,7 @@
 """Kafka's primitive types as constructs; `construct_structures.py` combines them.
 
-Each class implements the protocol guide in the plainest way: tests compare the faster engines with it, including the
-paths and offsets of errors. Streams must be seekable.
+Each class implements the protocol guide in the plainest way. Tests compare the faster engines with these classes,
+including the paths and offsets in errors. Streams must be seekable.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compact and tagged encodings.
 """
@@ -75,13 +75,13 @@ __all__ = [
 
 
 class Span(NamedTuple):
-    """Some bytes of a message and their meaning.
+    """A range of bytes in a message and its meaning.
 
     Attributes:
-        offset: where the bytes begin, counted from the start of the buffer.
+        offset: the position of the first byte in the buffer.
         length: the number of bytes.
         path: the field, such as `topics[3].partitions[0].index`.
-        value: the value, or a `Note` for bytes that are not a value: a count, a null marker, a tag.
+        value: the value, or a `Note` for bytes that encode no value: a count, a null marker, a tag.
     """
 
     offset: int
@@ -98,12 +98,12 @@ class Note(str):
 
 
 def new_context(**parameters: Any) -> Container:
-    """Return a context like the ones construct's entry points create, with parameters for the primitive types.
+    """Return a context like those that construct's entry points create, with parameters for the primitive types.
 
     Args:
         parameters: `spans`, a list that receives a `Span` for each value read; `view`, a memoryview of the stream's
-            content, which `records` values are slices of; `apart`, a list that receives the `records` that are not
-            copied, as (position, value); and `threshold`, the size in bytes at which `records` are no longer copied.
+            content, of which `records` values are slices; `apart`, a list that receives (position, value) for each
+            `records` value that is not copied; and `threshold`, the size in bytes from which `records` are not copied.
     """
     context = Container(**parameters)
     context._params = context
@@ -112,7 +112,7 @@ def new_context(**parameters: Any) -> Container:
 
 
 class Leaf(Construct):
-    """A value without parts. Subclasses read and write it; this class adds the path and offset to their errors."""
+    """A value without parts. Subclasses read and write it; this class adds the path and the offset to their errors."""
 
     def read(self, stream: BinaryIO, context: Container) -> Any:
         """Return the next value; raise `Refused` if there is none."""
@@ -136,7 +136,7 @@ class Leaf(Construct):
 
 
 class Number(Leaf):
-    """A primitive of fixed size, big-endian; a bool is true for any byte but 0."""
+    """A big-endian primitive of fixed size; for a bool, any byte other than 0 is true."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class Sized(Leaf):
 
 
 class Text(Sized):
-    """A string: an int16 or compact length, then UTF-8; malformed bytes are replaced as in Java."""
+    """A string: an int16 or compact length followed by UTF-8; malformed bytes are replaced as in Java."""
 
     format = ">h"
 
@@ -214,7 +214,7 @@ class Text(Sized):
 
 
 class RecordSet(Sized):
-    """Record batches: bytes that are not copied when read or, if large, when written."""
+    """Record batches: bytes that are not copied when read, nor when written if they are large."""
 
     def content(self, length: int, stream: BinaryIO, context: Container) -> Any:
         start = stream.tell()
@@ -309,7 +309,7 @@ def left(stream: BinaryIO) -> int:
 
 def take(stream: BinaryIO, size: int) -> bytes:
     """Read exactly `size` bytes, or raise `Refused`."""
-    # Compared before reading, so that a declared size cannot make the stream reserve memory.
+    # Compared before reading: a declared size must not make the stream reserve memory.
     available = left(stream)
     if size > available:
         raise Refused(short(size, available))

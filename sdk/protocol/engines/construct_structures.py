@@ -1,4 +1,4 @@
-"""Arrays, structures and tagged fields as constructs, around the primitive types of `construct_primitives.py`.
+"""Arrays, structures and tagged fields as constructs, built from the primitive types of `construct_primitives.py`.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compact and tagged encodings.
 """
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class Array(Subconstruct):
-    """An int32 count, then the elements; parsed to a tuple."""
+    """An int32 count followed by the elements; parsed to a tuple."""
 
     compact = False
     nullable = False
@@ -86,7 +86,7 @@ class NullableArray(Array):
 
 
 class CompactArray(Array):
-    """An unsigned varint of count + 1, then the elements."""
+    """An unsigned varint of count + 1 followed by the elements."""
 
     compact = True
 
@@ -98,7 +98,7 @@ class CompactNullableArray(CompactArray):
 
 
 class Structure(Subconstruct):
-    """The fields of one version of a message class, parsed to and built from its instances.
+    """The fields of one version of a message class; instances of the class are parsed and built.
 
     Args:
         cls: the message class.
@@ -144,7 +144,7 @@ class Structure(Subconstruct):
 
 
 class NullableStructure(Subconstruct):
-    """An int8, then the structure: a negative marker means null, any other means present."""
+    """An int8 marker, then the structure; a negative marker means null, and any other that the structure is present."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
         start = stream.tell()
@@ -177,13 +177,13 @@ class TaggedNullableStructure(NullableStructure):
 
 
 class TaggedFields(Construct):
-    """A count of tagged fields; then the tag, size and content of each.
+    """The number of tagged fields, followed by the tag, size and content of each.
 
-    Parsing yields the values of the known fields, and the others as `unknown_tags`; building takes the message. A known
-    field is read by its type, ignoring its size, as Kafka does.
+    Parsing yields the values of the known fields, and all others as `unknown_tags`; building takes the message. As in
+    Kafka, a known field is read according to its type, and its size is ignored.
 
     Args:
-        fields: the known fields by tag, each with its name.
+        fields: the known fields, each with its name, keyed by tag.
         invalid: the tags of fields that exist only in other versions; they are refused.
     """
 

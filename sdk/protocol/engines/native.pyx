@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Interpret layouts in C: the engine that runs where the extension is built.
+"""Interpret layouts in C: the engine used where the extension is built.
 
-A `Program` holds a layout as arrays of `Op`, one per field. Reading fills the slots of message objects by offset;
-writing appends to one growing bytes object. Objects have no garbage collector header, arrays are tuples, and records
-are views created on access.
+A `Program` holds a layout as arrays of `Op`, one per field. Reading fills the slots of message objects by their
+offsets; writing appends to a single growing bytes object. Objects have no garbage collector header, arrays are tuples,
+and records are views created on access.
 
 The `Reader` records why it refused damaged bytes (kind, position, two numbers), and each level adds its step to the
-path as it returns. Python code explains refused values (see `shared_refusals.py`). Functions are `noexcept`: they
-report failures only by returning NULL or -1.
+path on return. Python code explains refused values (see `shared_refusals.py`). Functions are `noexcept`: they report
+failures only by returning NULL or -1.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -35,15 +35,15 @@ cdef enum:
     MAX_STRING_BYTES = 32767
     #: Size in bytes at which records become separate parts (see `primitives.py`).
     APART_BYTES = 4096
-    #: Maximum number of steps of a path that are kept; structures are nested far less deeply.
+    #: Maximum number of steps kept of a path; structures are nested far less deeply.
     MAX_STEPS = 64
-    #: Largest buffer to reserve based on the size of the previous message.
+    #: Size of the largest buffer to reserve based on the previous message's size.
     MAX_FIRST_BYTES = 1048576
     FIRST_BYTES = 256
 
 cdef enum Kind:
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT
-    # Further kinds, which are distinguished only when whole fields are read or written.
+    # Further kinds, distinguished only when whole fields are read or written.
     ARRAY, NULLABLE_STRUCT
 
 cdef dict KINDS = {
@@ -132,7 +132,7 @@ cdef class Program:
     cdef Shape shape
     cdef object layout
     cdef object cls
-    cdef list held  # keeps alive everything that the shape points to, because the layout could change
+    cdef list held  # keeps alive everything that the shape points to, since the layout could change
     cdef Py_ssize_t first_bytes
 
     def __cinit__(self, layout):
@@ -160,7 +160,7 @@ cdef class Program:
         self.compile_invalid(tuple(layout.invalid_tags))
         self.shape.least_bytes = least_bytes(&self.shape)
         self.compile_defaults()
-        # Last: a layout can run code, which could otherwise find this program half built.
+        # This comes last: a layout can run code, which must not find this program half built.
         self.shape.cls = <PyTypeObject *>self.cls
 
     def __dealloc__(self):
@@ -261,7 +261,7 @@ cdef class Program:
         self.check_made()
         if not PyLong_CheckExact(<PyObject *>offset):
             offset = as_index(offset)
-        # An int of any size: one too large for C is outside the buffer anyway.
+        # The int may have any size: one that is too large for C is outside the buffer anyway.
         begin = PyNumber_AsSsize_t(offset, NULL)
         r.view = r.large_object = NULL
         if PyBytes_CheckExact(source):
@@ -335,14 +335,14 @@ cdef class Program:
 def new_class(mcs, str name, tuple bases, dict namespace):
     """Make a class whose instances have no garbage collector header, which a class statement cannot do.
 
-    Tracking small objects takes as long as reading them. Freeing a message still frees its values; but a reference
-    cycle through a message is never detected. The class is made here so that no instance with a header ever exists.
+    Tracking small objects takes as long as reading them. Freeing a message still frees its values, but a reference
+    cycle through a message is never detected. Making the class here ensures that no instance with a header ever exists.
 
     Args:
         mcs: the metaclass.
         name: the name of the class.
         bases: one class of the same metaclass, without slots.
-        namespace: the namespace of the class; it has only slots.
+        namespace: the namespace of the class, which must define only slots.
     """
     # With a single metaclass, `type` itself makes the class. Nothing that it calls may create an instance with a
     # header.
@@ -403,8 +403,8 @@ cdef int raise_failure(Reader *r) except -1:
 cdef str UNKNOWN_TAGS = "unknown_tags"
 
 
-# Facts about its ops that a program computes before it runs: slot offsets, minimum field sizes, and runs of fields
-# that can be read together.
+# What a program computes about its ops before it runs: slot offsets, minimum field sizes, and runs of fields that can
+# be read together.
 
 cdef void find_runs(Op *ops, int count) noexcept:
     cdef int i

@@ -1,18 +1,18 @@
 # Values that brokers send repeatedly: small numbers, topic and host names, replica lists. They are immutable, so
-# messages share one object: finding it is cheaper than creating and freeing another.
+# messages share one object, which is cheaper to find than to create and free again.
 #
-# The tables are small and have a fixed size, whatever a peer sends: each value has exactly one place, where it
+# The tables are small and have a fixed size whatever a peer sends: each value can be in only one place, where it
 # replaces the previous occupant.
 
 cdef extern from *:
     """
-    /* Most numbers in messages: partitions, brokers, versions, error codes, leader epochs. */
+    /* The range of most numbers in messages: partitions, brokers, versions, error codes, leader epochs. */
     #define SMALL_FIRST (-1)
     #define SMALL_END 1024
-    /* Names are short; longer ones are created each time. 1,024 names of 64 bytes take 120 kB. */
+    /* Most names are short; longer ones are created each time. 1,024 names of 64 bytes take 120 kB. */
     #define SHARED_STRINGS 1024
     #define SHARED_STRING_BYTES 64
-    /* Most partitions have few replicas, all of them in sync: two equal consecutive arrays. */
+    /* Most partitions have few replicas, all of them in sync, which makes two equal consecutive arrays. */
     #define SHARED_ARRAYS 256
     #define SHARED_ARRAY_BYTES 32
 
@@ -37,7 +37,7 @@ cdef extern from *:
         return number;
     }
 
-    /* Names differ at their ends, so all bytes count. Colliding names cost only the saving, never correctness. */
+    /* Names differ at their ends, so all bytes are hashed. A collision costs only the saving, never correctness. */
     static inline uint32_t place_of(const uint8_t *content, Py_ssize_t size, uint32_t places) {
         const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
         const uint8_t *end = content + size;

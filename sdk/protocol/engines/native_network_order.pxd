@@ -1,5 +1,5 @@
-# Loads and stores in network byte order, for all extensions: bytewise or by memcpy, so they do not depend on alignment
-# and have no undefined behaviour. Compilers turn each into one instruction.
+# Loads and stores in network byte order, for all extensions. They work bytewise or use memcpy, so they do not depend on
+# alignment and have no undefined behaviour. Compilers turn each into one instruction.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 

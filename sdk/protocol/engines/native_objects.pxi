@@ -1,5 +1,5 @@
-# Access to CPython's objects for the interpreter: types whose instances have no garbage collector header, access to
-# slots by offset, and views of part of a buffer.
+# The interpreter's access to CPython's objects: types whose instances have no garbage collector header, access to slots
+# by offset, and views of part of a buffer.
 
 cdef extern from *:
     """
@@ -23,12 +23,13 @@ cdef extern from *:
         memcpy((char *)dead + offsetof(PyObject, ob_refcnt), &next, sizeof next);
     }
 
-    /* Memory of dead messages, by size in words: the next message of that size reuses it, which saves two calls to the
-       allocator. The limit suffices for a Metadata response of a thousand partitions: at most 200 kB for each size. */
+    /* Memory of dead messages, keyed by size in words: the next message of that size reuses it, which saves two calls
+       to the allocator. The limit, at most 200 kB for each size, suffices for a Metadata response with a thousand
+       partitions. */
     #define KEPT_WORDS_MAX 24
     #define KEPT_BLOCKS_MAX 1024
     #if defined(__SANITIZE_ADDRESS__) || defined(Py_DEBUG) || defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
-    #define KEEPS_BLOCKS 0  /* tools that watch memory or objects must see each allocation */
+    #define KEEPS_BLOCKS 0  /* tools that monitor memory or objects must see each allocation */
     #else
     #define KEEPS_BLOCKS 1
     #endif
@@ -52,7 +53,7 @@ cdef extern from *:
             return PyObject_New(PyObject, type);
         kept_counts[words]--;
         kept_blocks[words] = next_dead(block);
-        /* From Python 3.12 on, this word may look like the count of an immortal object, which would be kept. */
+        /* From Python 3.12 on, this word may look like the count of an immortal object, which is never freed. */
         set_next_dead(block, NULL);
         Py_SET_REFCNT(block, 1);
         Py_SET_TYPE(block, type);
@@ -60,9 +61,9 @@ cdef extern from *:
         return block;
     }
 
-    /* Free a message. Messages that only it references directly are freed in the same loop, not by recursion: a chain
-       of millions must not overflow the stack. Lists, tuples and other containers break such chains (through CPython's
-       trashcan, which takes only objects with a garbage collector header). */
+    /* Free a message. Messages to which it holds the only reference are freed in the same loop, not by recursion: a
+       chain of millions must not overflow the stack. Lists, tuples and other containers break such chains (through
+       CPython's trashcan, which takes only objects with a garbage collector header). */
     static void message_dealloc(PyObject *self) {
         PyObject *dead = self;
         set_next_dead(dead, NULL);
@@ -105,7 +106,7 @@ cdef extern from *:
         return PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == message_dealloc;
     }
 
-    /* A message with only the slots that have a default filled. */
+    /* A message in which only the slots with a default are filled. */
     typedef struct {
         Py_ssize_t slot;
         PyObject *value;
@@ -132,8 +133,8 @@ cdef extern from *:
         return ((PyMemberDescrObject *)descriptor)->d_member->offset;
     }
 
-    /* A view of all of `source` as bytes: the only export of a buffer other than bytes. A second export could return
-       another buffer, or one of another length (PEP 688). */
+    /* A view of all of `source` as bytes; if it is a buffer other than bytes, this is its only export. A second export
+       could return another buffer, or one of another length (PEP 688). */
     static PyObject *whole_view(PyObject *source) {
         PyObject *view = PyMemoryView_FromObject(source);
         if (view == NULL) return NULL;
@@ -166,7 +167,7 @@ cdef extern from *:
         return view;
     }
 
-    /* The value of an int of one digit, the usual case, without the checks of PyLong_AsLongLong. */
+    /* The value of a one-digit int, the usual case, without the checks of PyLong_AsLongLong. */
     static inline int is_digit(PyObject *value, int64_t *number) {
         if (!PyLong_CheckExact(value)) return 0;
     #if PY_VERSION_HEX >= 0x030C0000

@@ -22,7 +22,7 @@ cdef inline PyObject *shared(PyObject *value) noexcept:
 
 
 cdef void step_out(Reader *r, PyObject *name, Py_ssize_t index) noexcept:
-    """Add a step to the path of a failure: a field, or the index of an element if there is no name."""
+    """Add a step to the path of a failure: a field or, if there is no name, the index of an element."""
     if r.steps < MAX_STEPS:
         r.names[r.steps] = name
         r.indexes[r.steps] = index
@@ -154,7 +154,7 @@ cdef inline PyObject *read_value(Op *op, Kind kind, Reader *r) noexcept:
 
 
 cdef inline PyObject *read_large(Reader *r, int64_t value) noexcept:
-    """Return an int64, shared with an equal predecessor: high watermark and last stable offset are often equal."""
+    """Return an int64, sharing an equal predecessor's object: high watermark and last stable offset are often equal."""
     cdef PyObject *number
     if is_small(value):
         return small_number(value)
@@ -219,14 +219,14 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
         if elements != NULL:
             r.p += count * 4
         return elements
-    # A count that exceeds the remaining bytes fails at the element where they end: no memory is reserved for more.
+    # A count that exceeds the remaining bytes fails at the element at which they end; no memory is reserved beyond it.
     size = count if count * op.element_bytes <= left else left // op.element_bytes
     elements = made(r, PyTuple_New(size))
     if elements == NULL:
         return NULL
     single = op[0]
     single.nullable = False
-    # Code that asks the garbage collector for all tuples must not get this half-filled one. Of its elements, only
+    # Code that asks the garbage collector for all tuples must not get this half-filled one. Among its elements, only
     # records are tracked.
     PyObject_GC_UnTrack(elements)
     for index in range(count):

@@ -1,7 +1,7 @@
 # Records that were read stay in the buffer: the message holds a `Span` (40 bytes, no garbage collector header), and
-# reading the field returns a memoryview. A memoryview takes four times as much memory, and creating one is half the
-# cost of decoding a partition. Brokers and consumers read most records once; records that are forwarded or skipped
-# never become views.
+# reading the field returns a memoryview. A memoryview takes four times as much memory, and creating one accounts for
+# half the cost of decoding a partition. Brokers and consumers read most records once; records that are forwarded or
+# skipped never become views.
 
 cdef extern from *:
     """
@@ -38,7 +38,7 @@ cdef extern from *:
     static inline Span *as_span(PyObject *value) { return (Span *)value; }
     static inline PyObject *view_of_span(PyObject *value) {
         Span *span = (Span *)value;
-        Py_INCREF(value);  /* creating a view can run the collector, and with it code that sets the field */
+        Py_INCREF(value);  /* creating a view can run the garbage collector, and with it code that sets the field */
         PyObject *view = part_view(span->whole, span->start, span->size);
         Py_DECREF(value);
         return view;
@@ -94,7 +94,7 @@ cdef class RecordsSlot:
         if place[0] != NULL and is_span(place[0]):
             view = take_object(view_of_span(place[0]))
             span = place[0]
-            if span == NULL or not is_span(span):  # set in the meantime
+            if span == NULL or not is_span(span):  # set by other code meanwhile
                 return self.__get__(message, owner)
             Py_INCREF(<PyObject *>view)
             place[0] = <PyObject *>view

@@ -1,5 +1,5 @@
 # Writing: from messages to bytes. Each function returns 0, or -1 if a value does not fit, possibly with a Python error
-# set. Values can run their own code (`__index__`, `__len__`, `__eq__`, buffers), which can change the message:
+# set. Values can run their own code (`__index__`, `__len__`, `__eq__`, buffers), which can change the message, so
 # objects in use are held.
 
 cdef int set_again(BaseException error) noexcept:
@@ -177,7 +177,7 @@ cdef int write_span(Writer *w, Op *op, PyObject *value) noexcept:
 
 
 cdef int write_part(Writer *w, Op *op, PyObject *value) noexcept:
-    """Write records if parts are wanted: large ones, and objects with a length that are not buffers, stay separate."""
+    """Write records if parts are wanted: large ones stay separate, as do objects with a length that are not buffers."""
     cdef Py_ssize_t size
     try:
         if PyBytes_CheckExact(value):
@@ -349,7 +349,7 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
 
 
 cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
-    """Write consecutive fields of fixed size while they hold plain numbers and booleans.
+    """Write consecutive fields of fixed size as long as they hold plain numbers and booleans.
 
     Writing them runs no other code, so they need not be held. Returns the number of written fields.
     """
@@ -417,7 +417,7 @@ cdef int no_tags(PyObject *unknown) noexcept:
 
 
 cdef int write_new_structure(Op *op, Writer *w) noexcept:
-    """Write a new instance for a structure that has been neither set nor read."""
+    """Write a new instance of a structure whose field has been neither set nor read."""
     cdef PyObject *value
     cdef int failed
     try:
@@ -580,7 +580,7 @@ cdef PyObject *unknown_tags(Shape *shape, PyObject *message) noexcept:
     if value == NULL:
         return NULL
     try:
-        held = <object>value  # from here on the collector can run, and with it code that changes the message
+        held = <object>value  # from here on, the garbage collector can run, and with it code that changes the message
         known = [shape.tagged[i].tag for i in range(shape.tagged_count)]
         invalid = [shape.invalid_tags[i] for i in range(shape.invalid_count)]
         tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(held, known, invalid)])

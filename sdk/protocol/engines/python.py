@@ -34,8 +34,8 @@ from kafkawire.sdk.protocol.values import DEFAULT
 
 __all__ = ["Program"]
 
-#: Largest element count for which a `struct.Struct` is cached: replica lists are short, and the cache stays small
-#: whatever a peer sends.
+#: Largest element count for which a `struct.Struct` is cached. Replica lists are short, and the limit keeps the cache
+#: small whatever a peer sends.
 _KEPT_COUNTS = 64
 
 
@@ -94,7 +94,7 @@ class Program:
 
 
 def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
-    """Return an unsigned varint as int32, and its end; `first` is its first byte, `offset` the position after that."""
+    """Return an unsigned varint as int32, and its end; `first` is its first byte, and `offset` follows that byte."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = data[offset]
@@ -149,7 +149,7 @@ def _unsigned(value: int) -> bytes:
 
 
 class _Unsigned(dict[int, bytes]):
-    """A cache of unsigned varints by value; it keeps only short ones, since most lengths are short."""
+    """A cache of unsigned varints, keyed by value; it keeps only short ones, since most lengths are short."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = _unsigned(value)
@@ -159,7 +159,7 @@ class _Unsigned(dict[int, bytes]):
 
 
 class _Structs(dict[int, Struct]):
-    """`struct.Struct` objects by number of elements; all elements have the same format."""
+    """`struct.Struct` objects, keyed by number of elements; all elements have the same format."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -174,7 +174,7 @@ class _Structs(dict[int, Struct]):
 def _write_tags(
     append: Any, known: list[tuple[int, bytes]], unknown: Any, tags: tuple[int, ...], invalid: tuple[int, ...]
 ) -> None:
-    """Write tagged fields: the present ones of the version, merged with the unknown ones by tag."""
+    """Write tagged fields: those of the version that are present, merged by tag with the unknown ones."""
     fields = known if unknown is _NAMESPACE["NO_TAGS"] else sorted([*known, *as_tags(unknown, tags, invalid)])
     append(_UNSIGNED[len(fields)])
     for tag, content in fields:

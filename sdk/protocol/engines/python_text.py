@@ -1,6 +1,6 @@
 """Generate straight-line Python that decodes and encodes one layout: no loop over fields, no branch on versions.
 
-Neighbouring fields of fixed size share one `struct` call. The text checks everything but reports no reasons.
+Neighbouring fields of fixed size share one `struct` call. The text checks everything but gives no reasons for failures.
 `python.py` runs the text; `python_text` returns it for people to read.
 """
 
@@ -258,7 +258,7 @@ class PythonText:
         return f"{self._class(structure)}()" if default is DEFAULT and structure else repr(default)
 
     def _slot(self, field: AbsentField | FieldLayout) -> str:
-        """Return the slot to check: reading the attribute would create a structure that is not set."""
+        """Return the slot to check; reading the attribute itself would create the structure if it is not set."""
         return hidden_slot(field.name) if field.default is DEFAULT else field.name
 
     def _differs(self, field: AbsentField | FieldLayout, value: str) -> str:
@@ -339,7 +339,7 @@ class PythonText:
         else:
             if field.kind == "records":
                 self._line(f"if type({value}) is bytes: {size} = len({value})")
-                # When joined, such a view contributes its bytes, whatever its format; as a separate part it must be a
+                # When joined, such a view contributes its bytes whatever its format; as a separate part, it must be a
                 # view of bytes.
                 self._line(f"elif records is None and type({value}) is memoryview and {value}.c_contiguous:")
                 self._line(f"    {size} = {value}.nbytes")

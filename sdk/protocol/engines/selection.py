@@ -1,7 +1,7 @@
 """Choose the engine that decodes and encodes: `native`, `python` or `construct`.
 
-`KAFKAWIRE_ENGINE` selects one by name; otherwise the extension is used if it was built, and the Python engine if not.
-All three give the same results; tests compare them.
+`KAFKAWIRE_ENGINE` selects one by name; without it, the extension is used if it was built, and otherwise the Python
+engine. All three give the same results; tests compare them.
 """
 
 from __future__ import annotations

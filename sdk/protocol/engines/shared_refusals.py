@@ -1,9 +1,9 @@
-"""Find out why bytes are not a message, or why a message cannot be written, for engines that only detect the failure.
+"""Find out why bytes are not a message, or why a message cannot be written, for engines that detect only the failure.
 
-The Python engine checks all bytes but gives no reasons: `explain_decoding` reads damaged bytes again, without creating
-a message, at about the cost of reading them. The extension explains damaged bytes itself; for values that do not fit,
-both call `explain_encoding`. The construct engine finds the path, offset and reason independently; tests compare the
-results.
+The Python engine checks all bytes but gives no reasons, so `explain_decoding` reads damaged bytes again, without
+creating a message; this takes about as long as the first reading. The extension explains damaged bytes itself. For
+values that do not fit, both engines call `explain_encoding`. The construct engine finds the path, offset and reason
+independently; tests compare the results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def explain_decoding(layout: Layout, data: bytes, offset: int) -> DecodeError | 
 
     Args:
         layout: the layout of the message.
-        data: the bytes that hold it.
+        data: the bytes that contain it.
         offset: where the message begins.
 
     Returns:
@@ -62,8 +62,9 @@ def explain_encoding(layout: Layout, message: Any, threshold: int | None, error:
     Args:
         layout: the layout of the message.
         message: the message.
-        threshold: None if the encoding was wanted in one piece, otherwise the size from which records are separate.
-        error: the error that the engine got; None if it only found a value that does not fit.
+        threshold: None if the encoding was wanted in one piece, otherwise the size from which records become separate
+            parts.
+        error: the error that the engine caught; None if it merely found a value that does not fit.
 
     Raises:
         EncodeError: a value does not fit, or changed while it was written.
@@ -87,7 +88,7 @@ def explain_encoding(layout: Layout, message: Any, threshold: int | None, error:
 
 
 def _joined(steps: list[str | int]) -> str:
-    """Return the path made of the fields and indexes that were collected on the way out."""
+    """Return the path formed by the fields and indexes that were collected on the way out."""
     path = ""
     for step in reversed(steps):
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
@@ -98,7 +99,7 @@ def _joined(steps: list[str | int]) -> str:
 
 
 class _Damage(Exception):
-    """A refused part of an encoding: its position, the reason, and the path, innermost step first."""
+    """Part of an encoding was rejected: its position, the reason, and the path, innermost step first."""
 
     def __init__(self, offset: int, reason: str, *steps: str | int) -> None:
         self.offset = offset
@@ -110,7 +111,7 @@ class _Run(NamedTuple):
     """Neighbouring fields of fixed size, or a single other field.
 
     Attributes:
-        size: the total size of the neighbours, 0 for another field.
+        size: the total size of the neighbours, 0 for a single other field.
         element_size: the size of an array's elements if it is fixed, otherwise 0.
         compact: whether that array has a compact count.
         fields: the neighbours, or the field.
@@ -165,7 +166,7 @@ def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
 
 
 def _find_short(fields: tuple[FieldLayout, ...], offset: int, end: int) -> NoReturn:
-    """Raise the error for the neighbour in which the bytes end."""
+    """Raise the error for the field in which the bytes end."""
     for field in fields:
         size = FIXED[field.kind].size
         if size > end - offset:
@@ -200,7 +201,7 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
     start = offset
     if field.compact:
         if offset < end and 0 < data[offset] < 128 and data[offset] <= end - offset:
-            return offset + data[offset]  # the usual case: a length of one byte, then one byte fewer than it says
+            return offset + data[offset]  # the usual case: a one-byte length, then one byte fewer than that
     elif field.kind == "string" and end - offset > 1 and data[offset] < 128:
         length = data[offset] << 8 | data[offset + 1]
         if length <= end - offset - 2:
@@ -224,7 +225,7 @@ def _skip_array(field: FieldLayout, data: bytes, offset: int, end: int) -> int:
     structure = field.structure
     size = FIXED[field.kind].size if field.kind in FIXED else structure.size if structure is not None else None
     whole = 0
-    if size:  # elements that are complete need no check
+    if size:  # complete elements need no check
         whole = min(count, (end - offset) // size)
         offset += whole * size
     for index in range(whole, count):
@@ -319,7 +320,7 @@ def _read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 class _NotInVersion(Refused):
-    """A field is set that the version lacks, or tagged fields are set although the version has none."""
+    """A field that the version lacks is set, or tagged fields are set although the version has none."""
 
 
 def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str | int]) -> None:

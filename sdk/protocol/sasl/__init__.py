@@ -1,1 +1,1 @@
-"""The client's side of SASL: one module for each mechanism, without I/O."""
+"""The client's side of SASL, without I/O: one module for each mechanism."""

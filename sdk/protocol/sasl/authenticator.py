@@ -1,6 +1,6 @@
 """The interface of every SASL mechanism: its name, a first message, and a response to each challenge.
 
-An authenticator serves one login. A `Login` creates it and passes all external input (a token, a random nonce, the
+An authenticator serves one login. A `Login` creates it and passes it all external input (a token, a random nonce, the
 time).
 
 Source: RFC 4422; `SaslClientAuthenticator` in Apache Kafka.
@@ -27,7 +27,7 @@ class Authenticator(Protocol):
         ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Respond to a challenge from the broker; its final message, often empty, counts as a challenge too.
+        """Respond to a challenge from the broker; its final message, often empty, is treated as a challenge too.
 
         Returns:
             The message to send next; None when the login is complete and the broker's final message is valid.

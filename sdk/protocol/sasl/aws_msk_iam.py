@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: Amazon MSK's login, a signed statement of which identity connects to which broker.
+"""AWS_MSK_IAM: Amazon MSK's login, a signed statement that says which identity connects to which broker.
 
 Its signatures were tested against those of Amazon's own library and documentation, not against MSK.
 
@@ -50,7 +50,7 @@ class AwsMskIamAuthenticator:
     """One login with AWS credentials.
 
     Args:
-        host: the broker's name, as the client connects to it.
+        host: the broker's host name, as used by the client to connect.
         region: the region of the cluster.
         credentials: the credentials to sign with.
         now_ms: the current time in milliseconds since the epoch.

@@ -1,4 +1,4 @@
-"""GSSAPI: Kerberos, through the package `gssapi` (the extra `kerberos`), which the first login imports.
+"""GSSAPI: Kerberos, through the package `gssapi` (the extra `kerberos`), which is imported on the first login.
 
 The token exchange and the choice of a security layer were tested against a stand-in for that package, not against a
 Kerberos server. Kafka has no security layer, so the client chooses none; TLS protects the connection.

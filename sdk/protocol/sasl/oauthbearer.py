@@ -1,7 +1,7 @@
 """OAUTHBEARER: a bearer token, with extensions if the broker expects any.
 
-A broker that refuses the token sends JSON as its challenge; the client acknowledges it, and the broker then ends the
-login with an error.
+A broker that refuses the token sends JSON as its challenge. The client acknowledges it, and the broker ends the login
+with an error.
 
 Source: RFC 7628, RFC 6750 (what a token may contain), KIP-255, KIP-342 (extensions).
 """
@@ -80,7 +80,7 @@ def check_extensions(option: str, extensions: Mapping[str, str]) -> dict[str, st
 
 
 def _reason(challenge: bytes) -> str:
-    """Return the status from the broker's JSON; any other text also counts as a refusal."""
+    """Return the status from the broker's JSON; any other text is also treated as a refusal."""
     try:
         status = json.loads(challenge)["status"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,6 +1,6 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 as a client's login: the password is never sent, and the broker proves its identity.
+"""Log in with SCRAM-SHA-256 or SCRAM-SHA-512: the password is never sent, and the broker proves its identity.
 
-`kafkawire.sdk.protocol.scram` computes the messages; this module puts them in order.
+`kafkawire.sdk.protocol.scram` computes the messages; this module exchanges them in order.
 
 Source: RFC 5802, RFC 7677; `ScramSaslClient` in Apache Kafka.
 """

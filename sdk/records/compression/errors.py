@@ -1,4 +1,4 @@
-"""The errors for data that decompression refuses."""
+"""Errors for data that decompression refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def damaged(codec: str, offset: int, reason: object) -> DecodeError:
 
 
 def too_long(codec: str, limit: int, announced_bytes: int | None = None) -> DecodeError:
-    """Return the error for content beyond the limit.
+    """Return the error for content that exceeds the limit.
 
     Args:
         codec: the codec's name.

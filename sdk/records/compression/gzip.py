@@ -21,10 +21,10 @@ _HEADER_CRC, _EXTRA, _FILE_NAME, _COMMENT = 2, 4, 8, 16
 _FLAGS_AT = 3
 _HEADER_BYTES = 10
 _TRAILER_BYTES = 8
-#: Java's reader looks for another member only if more bytes remain than the shortest possible member takes.
+#: Java's reader looks for another member only if more bytes remain than the shortest possible member occupies.
 _MEMBER_BYTES = _HEADER_BYTES + _TRAILER_BYTES
-#: Number of bytes first passed to zlib for each later member, doubled while zlib needs more: zlib copies input that it
-#: does not use, so passing all the remaining bytes each time would take quadratic time.
+#: Number of bytes first passed to zlib for each later member; it is doubled as long as zlib needs more. zlib copies the
+#: input that it does not use, so passing all the remaining bytes each time would take quadratic time.
 _FIRST_PIECE_BYTES = 64
 #: The search for the end of a name or comment proceeds in pieces of this many bytes.
 _TEXT_PIECE_BYTES = 256
@@ -60,7 +60,7 @@ def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: 
         data: the compressed data.
         start: where the member's compressed content begins.
         limit: the limit for the content of all members.
-        room: how much of the limit is left.
+        room: the part of the limit that is left.
         piece_bytes: size of the first piece passed to zlib.
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -122,7 +122,7 @@ def _content_at(data: memoryview, start: int) -> int:
 
 
 def _text_end(data: memoryview, position: int) -> int:
-    """Return the end of the text at `position`, after its zero byte; without one, a position beyond the data."""
+    """Return the end of the text at `position`, after its zero byte; if it has none, a position beyond the data."""
     for start in range(position, len(data), _TEXT_PIECE_BYTES):
         found = bytes(data[start : start + _TEXT_PIECE_BYTES]).find(0)
         if found >= 0:

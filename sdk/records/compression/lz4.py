@@ -1,4 +1,4 @@
-"""LZ4: one frame of independent blocks. In magic 0 its header checksum must be wrong.
+"""LZ4: one frame of independent blocks. In magic 0, its header checksum must be wrong.
 
 Source: the frame format of LZ4; `Lz4BlockInputStream` in Apache Kafka; KAFKA-3160 (the checksum in magic 0).
 """
@@ -33,7 +33,7 @@ _BLOCK_CHECKSUM_BYTES = 4
 _BLOCK_SIZE = struct.Struct("<I")
 _IS_RAW = 1 << 31
 _END_MARK = bytes(_BLOCK_SIZE.size)
-#: One byte of LZ4 stands for at most 255 bytes; a frame has at least this many bytes besides its blocks.
+#: One byte of LZ4 expands to at most 255 bytes; a frame has at least this many bytes besides its blocks.
 _EXPANSION_MAX = 255
 _FRAME_BYTES_MIN = 7
 #: Levels from this one up select the slower compressor, which Kafka uses for every explicit level.
@@ -41,7 +41,7 @@ _HIGH_LEVEL_MIN = 3
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
-    """Return a frame as Kafka's own clients write it."""
+    """Return a frame in the form that Kafka's own clients write."""
     import lz4.frame
 
     frame: bytes = lz4.frame.compress(
@@ -86,7 +86,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _without_claims(data: memoryview, checksum_at: int, magic: int) -> bytes:
-    """Return the frame with a correct header checksum, declaring neither the size nor the checksum of its content.
+    """Return the frame with a correct header checksum but without the size and the checksum of its content.
 
     The library would check both. It copies any input other than `bytes` anyway, so this copy costs nothing extra.
     """
@@ -103,7 +103,7 @@ def _plain_header(flags: int, block: int) -> bytes:
 
 
 def _with_an_end(frame: bytes) -> bytes:
-    """Return the frame cut off at its first empty block, since Kafka stops even at an uncompressed one."""
+    """Return the frame up to its first empty block: Kafka stops there even if that block is marked as uncompressed."""
     around = _BLOCK_SIZE.size + (_BLOCK_CHECKSUM_BYTES if frame[_FLAGS_AT] & _HAS_BLOCK_CHECKSUMS else 0)
     position = _CONTENT_SIZE_AT + _CHECKSUM_BYTES
     while position <= len(frame) - _BLOCK_SIZE.size:
@@ -117,7 +117,7 @@ def _with_an_end(frame: bytes) -> bytes:
 
 
 def _checksum_at(data: memoryview) -> int:
-    """Return the position of the header checksum; refuse the frames that Kafka refuses."""
+    """Return the position of the header checksum; raise an error for a frame that Kafka refuses."""
     if len(data) < _FRAME_BYTES_MIN:
         raise damaged(_NAME, 0, "ends in its header")
     if data[: len(_MAGIC)] != _MAGIC:
@@ -138,7 +138,7 @@ def _checksum_at(data: memoryview) -> int:
 def _header_checksum(data: Buffer) -> bytes:
     """Return the second byte of the XXH32 (seed 0) of fewer than 16 bytes.
 
-    In magic 0 it also covers the frame's magic number: an old mistake that compatibility requires.
+    In magic 0, it also covers the frame's magic number: an old mistake that must be kept for compatibility.
     """
     prime2, prime3, prime4, prime5, mask = 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xFFFFFFFF
     prime1 = 0x9E3779B1

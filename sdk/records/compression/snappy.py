@@ -1,6 +1,6 @@
 """snappy in xerial's framing, which Kafka writes, or as one raw block, which other clients write.
 
-Source: `SnappyInputStream` of snappy-java; the format description of snappy.
+Source: `SnappyInputStream` in snappy-java; snappy's format description.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MAGIC = b"\x82SNAPPY\x00"
 _VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
 _VERSION_BYTES = 4
-#: Lowest version that Java's reader accepts in a later stream; it does not check the version of the first stream.
+#: Lowest version that Java's reader accepts in a later stream; in the first stream, it does not check the version.
 _VERSION_MIN = 1
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
-#: A declared length takes at most this many bytes, with seven bits in each.
+#: Maximum number of bytes in a declared length, which holds seven bits in each byte.
 _DECLARED_BYTES_MAX = 5
-#: Three bytes of snappy copy at most 64 bytes, so a declared length beyond this multiple of the input is false.
+#: Three bytes of snappy copy at most 64 bytes, so a declared length above this multiple of the input must be wrong.
 _EXPANSION_MAX = 32
 
 
@@ -75,10 +75,10 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _after_header(data: memoryview, position: int) -> int:
-    """Return the start of the blocks after the header of a later stream.
+    """Return the position of the first block after the header of a later stream.
 
-    A header with the wrong magic number is skipped at the end of the data. Before more blocks it is refused, because
-    where Java's reader continues depends on how many bytes its caller requested.
+    A header with the wrong magic number is skipped at the end of the data. If more blocks follow, it is refused,
+    because the position at which Java's reader would continue depends on how many bytes its caller requested.
     """
     end = position + _HEADER_BYTES
     if end > len(data):
@@ -108,7 +108,7 @@ def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
     if declared > len(block) * _EXPANSION_MAX:
         raise damaged(_NAME, position, f"a block of {len(block)} bytes declares {declared} bytes of content")
     try:
-        content = cast("bytes", snappy.decompress(bytes(block)))  # the package also has a form for text
+        content = cast("bytes", snappy.decompress(bytes(block)))  # the package also accepts text
     except Exception as error:  # the package's exceptions differ between releases
         raise damaged(_NAME, position, error) from None
     return content

@@ -1,4 +1,4 @@
-"""The table of codecs: each of Kafka's compression types, and the module of the same name.
+"""The table of codecs, which maps each of Kafka's compression types to the module of the same name.
 
 `schemas/records/record_batch.yaml` lists the codecs. Each has a module in this folder with the interface of `Codec`;
 the module and its library are imported when the codec is first used.
@@ -24,33 +24,33 @@ __all__ = ["CODEC_NAMES", "Codec", "check_level", "compress", "decompress"]
 _NUMBERS = frozenset(int(codec) for codec in Compression)
 #: Number and name of every codec, for error messages.
 CODEC_NAMES = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
-#: Upper bound on limits, so that libraries can still be asked for one byte more.
+#: Upper bound on limits; it leaves room to ask a library for one byte more.
 _LIMIT_MAX = 2**62
 
 
 class Codec(Protocol):
     """The interface of a codec's module.
 
-    Decompression stops at the limit, does not trust declared sizes when it reserves memory, and takes time proportional
-    to its input and output: `docs/limits.md` has the bounds.
+    Decompression stops at the limit, does not trust declared sizes when reserving memory, and takes time proportional
+    to its input and output; `docs/limits.md` states the bounds.
     """
 
     #: Lowest and highest level (KIP-390); None for a codec without levels.
     LEVELS: tuple[int, int] | None
-    #: The level that stands for the default, allowed even outside `LEVELS`, as in Kafka; None if there is none.
+    #: The level that selects the default; as in Kafka, it is allowed even outside `LEVELS`. None if there is none.
     DEFAULT_LEVEL: int | None
 
     def compress(self, data: memoryview, level: int | None, magic: int) -> bytes:
-        """Return the compressed form of `data`; a level of None means the codec's default."""
+        """Return `data` in compressed form; a level of None selects the codec's default."""
         ...
 
     def decompress(self, data: memoryview, limit: int, magic: int) -> bytes:
-        """Return the content; raise DecodeError if it is damaged, cut, or longer than `limit`."""
+        """Return the content; raise DecodeError if it is damaged, truncated, or longer than `limit`."""
         ...
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None, magic: int = BATCH_MAGIC) -> bytes:
-    """Return the compressed form of the records of a batch.
+    """Return the records of a batch in compressed form.
 
     Args:
         codec: the compression to use.
@@ -86,8 +86,8 @@ def decompress(
         magic: the batch's magic.
 
     Raises:
-        DecodeError: the data is damaged or truncated, or is longer than `limit`; offsets are counted from the beginning
-            of `data`.
+        DecodeError: the data is damaged or truncated, or is longer than `limit`; the error's offset is relative to the
+            beginning of `data`.
         LocalProtocolError: the codec does not exist, or the limit is not a number of bytes.
         TypeError: the data is not a contiguous buffer.
     """
@@ -109,7 +109,7 @@ def check_level(codec: Compression, level: int | None) -> None:
 
     Args:
         codec: the codec; codecs without levels ignore `level`.
-        level: from the codec's lowest to its highest (`Codec.LEVELS`), or `Codec.DEFAULT_LEVEL`; None for the default.
+        level: within the codec's range (`Codec.LEVELS`), or `Codec.DEFAULT_LEVEL`; None for the default.
 
     Raises:
         EncodeError: the codec has no such level.
@@ -131,6 +131,6 @@ def _number(codec: object) -> int | None:
     return int(codec) if isinstance(codec, int) and codec in _NUMBERS else None
 
 
-@cache  # by number: hashing an enumeration member takes longer than everything else here
+@cache  # keyed by number: hashing an enumeration member takes longer than everything else here
 def _codec(number: int) -> Codec:
     return cast(Codec, import_module(f"{__package__}.{Compression(number).name.lower()}"))

@@ -28,7 +28,7 @@ _BLOCK_BYTES_MAX = 128 * 1024
 #: Largest window that decoders accept by default.
 _WINDOW_BYTES_MAX = 1 << 27
 _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
-#: The library's error for a complete frame whose content does not fit the given memory; size 0 means no limit.
+#: The library's error for a complete frame whose content does not fit into the given memory; size 0 means no limit.
 _TOO_SMALL = "did not decompress full frame"
 #: Bytes that zstd-jni reads at a time (`ZSTD_DStreamInSize`).
 _PIECE_BYTES = _BLOCK_BYTES_MAX + 3
@@ -109,8 +109,8 @@ def _content(
 def _is_remainder(data: memoryview, start: int) -> bool:
     """Return whether Java's reader treats the remaining partial frame as the end of the data.
 
-    It does so for a frame cut off in its header, and for a truncated skippable frame, if it has just read the end of a
-    frame.
+    It does so if it has just read the end of a frame, and what remains is cut off in its header or is a truncated
+    skippable frame.
     """
     if not start or (start - 1) // _PIECE_BYTES != (len(data) - 1) // _PIECE_BYTES:
         return False

@@ -1,7 +1,7 @@
-"""The declarative form of records and batches, used as an engine.
+"""A declarative description of records and batches, used as an engine.
 
-The forms are made from `FORMATS`, which is generated from `schemas/records/`: each field of the schema becomes one
-construct. This engine is slow and simple; tests compare the others with it.
+The description is built from `FORMATS`, which is generated from `schemas/records/`: each field of a schema becomes one
+construct. This engine is slow but simple; tests compare the other engines with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.records.record import Record
 
 __all__ = ["ConstructBatch", "Count", "Counted", "Counter", "Form", "Sized", "Zigzag", "form"]
 
-#: The number of bits of each varint, by name.
+#: The number of bits in each kind of varint, keyed by name.
 _VARINTS = {"varint": 32, "varlong": 64}
 
 
@@ -56,7 +56,7 @@ class Zigzag(Leaf):
 
 
 class Sized(Leaf):
-    """A length, then bytes or a string.
+    """A length followed by bytes or a string.
 
     Args:
         length: the type of the length.
@@ -101,7 +101,7 @@ class Counter(Leaf):
 
 
 class Counted(Construct):
-    """A count, then the elements; parsed to a tuple."""
+    """A count followed by the elements; parsed to a tuple."""
 
     def __init__(self, count: Leaf, element: Construct) -> None:
         super().__init__()
@@ -121,7 +121,8 @@ class Form(Construct):
 
     Args:
         fields: the fields and their constructs.
-        is_whole: whether these are all the fields, so that a length can be compared with the bytes that it counts.
+        is_whole: whether these are all the fields, in which case a length can be compared with the bytes that it
+            counts.
     """
 
     def __init__(self, fields: list[tuple[FormatField, Construct]], is_whole: bool) -> None:
@@ -158,7 +159,7 @@ def form(name: str) -> Form:
 
 
 class ConstructBatch(python_batch.RecordBatch):
-    """A batch whose records are read by their declarative form; the rest is the Python engine's."""
+    """A batch whose records are read using the declarative form; all else is inherited from the Python engine."""
 
     __slots__ = ()
 
@@ -208,5 +209,5 @@ def _leaf(name: str) -> Leaf:
 
 
 def _is_leaf(name: str | None) -> bool:
-    """Return whether a count directly precedes its elements, rather than being an earlier field."""
+    """Return whether a count directly precedes its elements; otherwise, an earlier field holds it."""
     return name is None or name in _VARINTS or name in FIXED

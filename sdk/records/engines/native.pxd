@@ -1,4 +1,4 @@
-# The functions that other extensions call without a Python object in between.
+# The functions that other extensions call directly, without going through a Python object.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 

@@ -1,11 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, binding=False
-"""Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
+"""Read and build record batches (magic 2) in C: the engine used where the extension is built.
 
 Each part has the name and the interface of its counterpart in the Python engine, which documents it:
 `native_builder.pxi` does what `python_builder.py` does. The code that reads and writes one record is generated from the
-schemas into `record_codec.pxi`; the code here turns its results into records, views and columns. The Python engine
-reads refused bytes again to give the reason. Records have no garbage collector header: they cannot be part of a cycle.
+schemas into `record_codec.pxi`; the code here turns its results into records, views and columns. If bytes are refused,
+the Python engine reads them again to find the reason. Records have no garbage collector header, because they cannot be
+part of a cycle.
 """
 
 cimport cython

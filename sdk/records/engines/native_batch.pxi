@@ -33,8 +33,8 @@ cdef class Views:
         return view
 
 
-#: A private marker with which `Walk` creates batches: passing position and limit as objects would cost more than the
-#: batch.
+#: A private marker that `Walk` passes to create a batch: passing position and limit as objects would cost more than the
+#: batch itself.
 cdef object UNOPENED = object()
 
 
@@ -43,7 +43,8 @@ cdef object UNOPENED = object()
 cdef class RecordBatch:
     """One batch in a buffer (see `python_batch.py`).
 
-    It holds the bytes, or a single export of the buffer, for its whole life: all pointers and views point into them.
+    It holds the bytes, or a single export of the buffer, as long as it exists, since all its pointers and views point
+    into them.
     """
 
     cdef object owner
@@ -216,7 +217,7 @@ cdef class RecordBatch:
     def records(self, topic="", partition=MINUS_ONE):
         partition = place_of(topic, partition)
         cdef Region region
-        cdef object owner = self.find_region(&region)  # alive until the last record is made
+        cdef object owner = self.find_region(&region)  # keeps the memory alive until the last record is created
         cdef list records = read_region(&region, topic, partition)
         if records is None:
             self.refuse()

@@ -1,13 +1,13 @@
 # A batch that grows, and the checks of its arguments.
 
 cdef enum:
-    FIRST_BYTES = 16384  # reserved for a batch before its size is known
+    FIRST_BYTES = 16384  # reserved for a batch whose size is not yet known
 
     SPARE_BYTES_MAX = 1048576  # by default, no client has a larger batch
-    SPARES_MAX = 8  # the batches in flight on one connection, and those being filled in the meantime
+    SPARES_MAX = 8  # batches in flight on one connection, plus those being filled meanwhile
 
-#: Memory of freed batches, kept for the next ones: allocating and freeing a small block costs as much as appending a
-#: record, and mapping the pages of a large one costs more than filling them.
+#: Memory of freed batches, kept for later ones: allocating and freeing a small block costs as much as appending a
+#: record, and mapping the pages of a large block costs more than filling them.
 cdef uint8_t *spares[SPARES_MAX]
 cdef Py_ssize_t spare_bytes[SPARES_MAX]
 cdef int spares_count = 0
@@ -76,7 +76,7 @@ cdef class BatchBuilder:
         self.log_append_time = self.header.producer_id = -1
         self.header.producer_epoch = -1
         self.header.base_sequence = self.header.partition_leader_epoch = -1
-        # Most builders use only defaults; checking each one would take a good part of the time for a batch of one
+        # Most builders use only defaults; checking each argument would take much of the time needed for a batch of one
         # record.
         if log_append_time is not MINUS_ONE:
             self.log_append_time = number("log_append_time", log_append_time, INT64_MIN, INT64_MAX)
@@ -141,7 +141,7 @@ cdef class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value):
-        value = integer("last_offset_delta", value)  # can run code that appends, so it comes first
+        value = integer("last_offset_delta", value)  # may run code that appends, so it comes first
         self.header.last_offset_delta = <int32_t>number(
             "last_offset_delta", value, self.header.last_offset_delta, INT32_MAX
         )
@@ -309,7 +309,7 @@ cdef class BatchBuilder:
         return self.put(timestamp, &parts, place)
 
     cdef int put(self, int64_t timestamp, RecordParts *parts, const int64_t *place) except -1:
-        """Write a record whose parts are complete: no Python code runs from here on."""
+        """Write a record whose parts are all converted; no Python code runs from here on."""
         cdef BatchHeader *header = &self.header
         cdef bint is_first = header.records_count == 0
         cdef int64_t base_timestamp = header.base_timestamp
@@ -430,8 +430,8 @@ cdef Py_ssize_t append_plain(
     return batch.used
 
 
-# Arguments are first converted into a form that Python code can no longer change: C numbers, held exports of bytes,
-# encoded headers. All of this happens before any memory is reserved.
+# Before any memory is reserved, arguments are converted into a form that Python code can no longer change: C numbers,
+# held exports of bytes, and encoded headers.
 
 cdef Content content(str path, value):
     try:
@@ -456,7 +456,7 @@ cdef bytes encoded_headers(headers, int32_t *count):
             found = content("headers", value)
             value = PyBytes_FromStringAndSize(<const char *>(<Content>found).buffer.buf, (<Content>found).buffer.len)
         exact.append((encoded, value))
-    # From here on, there are only exact tuples and bytes, which no other code can reach.
+    # From here on, everything is an exact tuple or bytes object that no other code can reach.
     for name, value in exact:
         if not fill_header(&header, name, value):
             raise EncodeError("headers", f"a name or value is longer than {INT32_MAX} bytes")

@@ -1,22 +1,22 @@
 # Records as columns (see `columns.py` and `python_columns.py`).
 
-# A value in Arrow's view layout: its size, then either the whole value or its first four bytes, a buffer number and a
-# position.
+# A value in Arrow's view layout: its size, followed by either the whole value or its first four bytes, a buffer number
+# and a position.
 cdef enum:
     VIEW_BYTES = 16
     VIEW_INLINE_BYTES = 12
 
 
 cdef struct ViewTarget:
-    # A column of views being filled: `views` is not written before the first value, nor `validity` before the first
-    # null.
+    # A column of views being filled: `views` is written only from the first value on, and `validity` only from the
+    # first null on.
     uint8_t *views
     uint8_t *validity
     Py_ssize_t nulls, others
 
 
 cdef struct Target:
-    # Columns being filled; `total` is the number of rows that fit.
+    # Columns being filled; `total` is the number of rows for which there is room.
     uint8_t *offsets
     uint8_t *timestamps
     ViewTarget keys, values
@@ -24,13 +24,13 @@ cdef struct Target:
 
 
 cdef struct Source:
-    # The bytes that views with one buffer number point into.
+    # The bytes that all views with the same buffer number point into.
     const uint8_t *start
     const uint8_t *end
 
 
 cdef struct OffsetRange:
-    # The wanted offsets, unless all are wanted: from `start` up to, but not including, `end`.
+    # The wanted offsets, unless all are wanted: from `start` up to but excluding `end`.
     bint are_set
     int64_t start, end
 
@@ -42,8 +42,8 @@ def read_columns(batches, ranges, take):
         batches: in order.
         ranges: for each batch, None or a pair: the offset of the first wanted record, and that of the first unwanted
             record after it.
-        take: given a number of rows, returns writable memory and where in it the offsets, the timestamps, the views
-            and validity of the keys, and those of the values begin.
+        take: given a number of rows, returns writable memory and the positions in it of the offsets, the timestamps,
+            the keys' views and validity, and the values' views and validity.
 
     Returns:
         The number of rows of each batch; the numbers of null keys and null values; the buffers that views point into.
@@ -103,7 +103,7 @@ def read_columns(batches, ranges, take):
 
 
 cdef int set_target(Target *target, Content content, places) except -1:
-    """Place the columns in the memory that was taken for them, after checking its size."""
+    """Check the size of the memory taken for the columns, and lay them out in it."""
     cdef Py_ssize_t offsets, timestamps, keys, key_validity, values, value_validity
     cdef Py_ssize_t bits = (target.total + 7) // 8
     cdef uint8_t *start = <uint8_t *>content.buffer.buf
@@ -128,7 +128,7 @@ cdef int set_target(Target *target, Content content, places) except -1:
 
 
 cdef inline bint reaches(const Source *source, const Region *region) noexcept:
-    """Return whether views whose positions are counted from the start of a source can reach a region behind it."""
+    """Return whether a view can reach a region after a source with a position counted from the source's start."""
     return source.end <= region.start and region.end - source.start <= INT32_MAX
 
 
@@ -154,7 +154,7 @@ cdef const uint8_t *fill(
     cdef int64_t offset, timestamp
     cdef int32_t index
     cdef Py_ssize_t row = target.rows
-    # The compiler can keep these in registers: no other code has their address.
+    # The compiler can keep these in registers, because no other code has their addresses.
     cdef uint8_t *offsets = target.offsets
     cdef uint8_t *timestamps = target.timestamps
     cdef ViewTarget keys = target.keys, values = target.values

@@ -1,4 +1,4 @@
-# CRC-32C, using the processor's instruction where there is one. Nothing here depends on alignment.
+# CRC-32C, using the processor's instruction if it has one. Nothing here depends on alignment.
 
 cdef extern from *:
     """
@@ -9,7 +9,7 @@ cdef extern from *:
     #define HAS_CRC_INSTRUCTION 1
     #endif
 
-    /* CRC-32C by tables, eight bytes per step, for processors without an instruction for it. */
+    /* CRC-32C using tables, eight bytes per step, for processors without an instruction for it. */
     #define CRC_POLYNOMIAL 0x82f63b78u
     static uint32_t crc_tables[8][256];
     static uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) {
@@ -26,8 +26,9 @@ cdef extern from *:
     static uint32_t (*crc32c_of)(uint32_t, const uint8_t *, size_t) = crc_by_table;
 
     #ifdef HAS_CRC_INSTRUCTION
-    /* The instruction has a latency of three cycles, so three stretches are computed in parallel. To join them, a
-       checksum is advanced over as many zero bytes as follow it: a linear function, stored as a table for each byte. */
+    /* The instruction has a latency of three cycles, so three stretches are computed in parallel. To join them, each
+       checksum is advanced over as many zero bytes as there are bytes after it. This function is linear, and is stored
+       as one table for each byte. */
     #define LONG_STRETCH 4096
     #define SHORT_STRETCH 256
     #define TINY_STRETCH 48
@@ -110,7 +111,7 @@ cdef extern from *:
 
 prepare_crc()
 
-#: From this size on, a checksum releases the GIL.
+#: From this size on, computing a checksum releases the GIL.
 cdef enum:
     UNLOCKED_BYTES = 65536
 

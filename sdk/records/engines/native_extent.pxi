@@ -5,8 +5,8 @@ def read_extent(buffer):
 
     Returns:
         The size of the measured batches; the offset after them, the leader epoch of the last one, and the offset after
-        the last data batch, each None if no batch has it; the number of records that data batches declare; whether a
-        partial batch follows.
+        the last data batch, each None if there is no such batch; the number of records that data batches declare; and
+        whether a partial batch follows.
     """
     cdef Content content = export_of(buffer)
     cdef const uint8_t *p = <const uint8_t *>content.buffer.buf

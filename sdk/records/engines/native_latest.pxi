@@ -1,8 +1,9 @@
 # The last record of each key (see `python_latest.py`). When a record supersedes another in this hash table, it is
-# copied into the old one's memory, without creating an object. A committed offset takes 45 ns instead of 350 ns.
+# copied into the old record's memory, and no object is created. Adding a committed offset takes 45 ns instead of 350
+# ns.
 
 cdef extern from "Python.h":
-    # The hash of bytes objects. Its key is secret to the process, so clients cannot choose colliding names.
+    # Python's hash for bytes objects. Its key is known only to the process, so clients cannot choose colliding names.
     ctypedef struct PyHash_FuncDef:
         Py_hash_t (*hash)(const void *data, Py_ssize_t size)
     PyHash_FuncDef *PyHash_GetFuncDef()
@@ -11,7 +12,7 @@ cdef extern from "Python.h":
 cdef enum:
     #: No entry.
     NOWHERE_ELSE = -1
-    #: The table has at least twice as many places as the entries that fit.
+    #: The table has at least twice as many places as it can hold entries.
     SMALLEST_ROOM = 64
     #: Memory that an entry keeps when its record shrinks, because later records of the key may need it.
     KEPT_ROOM = 256
@@ -103,7 +104,7 @@ cdef class LatestRecords:
             record = region.start
             for index in range(region.count):
                 record = next_record(record, region.end, &parts)
-                if record == NULL:  # reached only if the memory has changed in the meantime
+                if record == NULL:  # reached only if the memory has changed meanwhile
                     raise DecodeError("records", p - begin, "changed while they were read")
                 if parts.key_size < 0:
                     continue

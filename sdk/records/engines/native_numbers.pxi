@@ -1,5 +1,5 @@
-# The numbers of a record: variable-length integers and wrapping sums. Nothing here depends on alignment, and sums are
-# unsigned, so nothing overflows.
+# The numbers in a record: variable-length integers and wrapping sums. Nothing here depends on alignment, and no sum
+# overflows, since all are unsigned.
 
 cdef extern from *:
     """

@@ -8,7 +8,7 @@ cdef struct Scan:
 
 
 cdef struct Bounds:
-    # The allowed distance of a timestamp from now; without `are_set`, any timestamp is allowed.
+    # How far a timestamp may be from the current time; any timestamp is allowed unless `are_set`.
     int64_t now_ms, before_max_ms, after_max_ms
     bint are_set
 

@@ -4,8 +4,8 @@ cdef extern from *:
     """
     #include <structmember.h>
 
-    /* Expose a field of a class through a member descriptor: the interpreter then reads it directly, whereas
-       Cython's properties need a call. The field is never NULL. */
+    /* Expose a field of a class through a member descriptor, which lets the interpreter read it directly; Cython's
+       properties need a call. The field is never NULL. */
     static int expose(PyObject *kind, PyMemberDef *member, const char *name, Py_ssize_t offset) {
         PyTypeObject *type = (PyTypeObject *)kind;
         member->name = name;
@@ -49,7 +49,7 @@ cdef Content export_of(source):
     return content
 
 
-# Keeps freed records for the next batch: as many as the small records in a batch of 256 KiB, 360 KB in all.
+# Keeps freed records for the next batch: as many as there are small records in a batch of 256 KiB, 360 KB in all.
 @cython.no_gc
 @cython.final
 @cython.freelist(4096)
@@ -76,7 +76,7 @@ cdef class Record:
         AttributeError: an attribute is set.
     """
 
-    # Its values can neither refer back to it nor nest deeply.
+    # A record's values can neither refer back to it nor nest deeply.
     cdef readonly int64_t offset, timestamp_ms
     cdef readonly object key, value, headers, topic
     cdef readonly int32_t sequence, partition
@@ -145,7 +145,7 @@ cdef PyMemberDef record_members[4]
 
 
 cdef int expose_fields() except -1:
-    """Make a record's object fields quick to read; C stores them in declaration order."""
+    """Expose a record's object fields for quick reading; C stores them in declaration order."""
     cdef Record record = Record.__new__(Record)
     cdef const char *start = <const char *><PyObject *>record
     cdef Py_ssize_t place = <const char *>&record.timestamp_ms - start + sizeof(record.timestamp_ms)
@@ -201,12 +201,12 @@ cdef inline int64_t timestamp_of(const Region *region, const RecordParts *parts)
 
 
 cdef enum:
-    #: Bytes up to and including the size of the key, if each number takes two bytes, including the attributes.
+    #: The number of bytes up to and including the key's size, if each number, even the attributes, takes two bytes.
     SHORT_RECORD_HEAD_BYTES = 9
 
 
 cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, RecordParts *parts) noexcept nogil:
-    """Read a record as `read_record` does, but faster if all numbers are short and it has no headers."""
+    """Read a record as `read_record` does, but faster if all its numbers are short and it has no headers."""
     cdef const uint8_t *q
     cdef const uint8_t *stop
     cdef int32_t timestamp_delta
@@ -219,7 +219,7 @@ cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, Rec
                 q = get_short_varint(q, &parts.offset_delta)
             if q != NULL:
                 q = get_short_varint(q, &parts.key_size)
-            if q != NULL and max(parts.key_size, 0) < end - q - 1:  # then at least two more bytes follow
+            if q != NULL and max(parts.key_size, 0) < end - q - 1:  # so at least two more bytes follow
                 parts.key = q
                 if parts.key_size > 0:
                     q += parts.key_size
@@ -228,7 +228,7 @@ cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, Rec
                     parts.value = q
                     if parts.value_size > 0:
                         q += parts.value_size
-                    if q[0] == 0 and q + 1 == stop:  # positions only increased, so every part ends before `stop`
+                    if q[0] == 0 and q + 1 == stop:  # positions only increase, so every part ends before `stop`
                         parts.timestamp_delta = timestamp_delta
                         parts.headers = stop
                         parts.headers_count = 0
@@ -262,7 +262,7 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
     cdef int32_t index
     cdef bint is_hidden = False
     cdef list records = PyList_New(count)
-    Py_SET_SIZE(records, 0)  # all places are allocated, but no empty one is exposed
+    Py_SET_SIZE(records, 0)  # all places are allocated, but the empty ones are hidden
     for index in range(count):
         p = next_record(p, end, &parts)
         if p == NULL:
@@ -273,8 +273,8 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
         record.key = bytes_or_none(parts.key, parts.key_size)
         record.value = bytes_or_none(parts.value, parts.value_size)
         if parts.headers_count:
-            # The collector can run now, and code that asks it for all lists must not find and change this one. Hiding
-            # every list costs as much as reading a record.
+            # The garbage collector can run now, and code that asks it for all lists must not find and change this one.
+            # Hiding every list would cost as much as reading a record.
             PyObject_GC_UnTrack(records)
             is_hidden = True
             record.headers = headers_of(&parts, end)
@@ -314,7 +314,7 @@ cdef Payload NOWHERE = Payload.__new__(Payload)
 cdef class RecordView:
     """A record whose attributes are decoded on access; it can stand in for a `Record`.
 
-    Its hash depends on its content: the buffer must not change while the view is in a set.
+    Its hash depends on its content, so the buffer must not change while the view is in a set.
     """
 
     cdef Payload payload

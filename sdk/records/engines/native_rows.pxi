@@ -11,7 +11,7 @@ cdef object take_memory = reusable_memory.take_memory
 
 
 cdef object shared_rows():
-    """Return the module that defines the classes of rows; clients, which make no rows, do not load it."""
+    """Return the module that defines the row classes; clients make no rows and therefore never load it."""
     from kafkawire.sdk.records.engines import shared_rows
 
     return shared_rows
@@ -47,7 +47,7 @@ cdef class Growing:
     cdef object hand_over(self):
         """Return the written bytes, and start over with as much room as they needed plus one eighth.
 
-        Starting with the full capacity would double it whenever slightly more is needed, and never shrink it.
+        If it started with the full capacity, it would double whenever slightly more is needed, and would never shrink.
         """
         cdef object view = memoryview(b"") if self.view is None else self.view[:self.used].toreadonly()
         self.expected = self.needed + (self.needed >> 3)
@@ -59,9 +59,9 @@ cdef class Growing:
 
 @cython.final
 cdef class BinaryRows:
-    """A growing column of byte strings: `ends` are int32, `bits` exist from the first null on.
+    """A growing column of byte strings: `ends` are int32, and `bits` exist once there is a null.
 
-    It can also be a column of lists, whose ends count the elements of another column; then it has no data.
+    It can also be a column of lists, whose ends count the elements of another column; such a column has no data.
     """
 
     cdef Growing ends, data, bits
@@ -151,7 +151,7 @@ cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
     """Write the end of a value or list; a size below 0 is a null."""
     cdef uint8_t bit = <uint8_t>(1 << (place.row & 7))
     if place.bits != NULL:
-        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # later bits may be left from a discarded write
+        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # later bits may be left over from a discarded write
         if size >= 0:
             place.bits[place.row >> 3] |= bit
     place.end += max(size, 0)
@@ -159,7 +159,7 @@ cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
     memcpy(place.ends + place.row * 4, &place.end, 4)
 
 
-# Some records of a batch as rows: measured and then written, or written without measuring if all of them certainly fit.
+# Some records of a batch become rows. They are measured before they are written, unless all of them certainly fit.
 
 cdef extern from *:
     """
@@ -169,7 +169,7 @@ cdef extern from *:
     #define FETCH_EARLY(p) ((void)0)
     #endif
 
-    /* The unit of memory fetches. */
+    /* The size of a cache line. */
     #define LINE_BYTES 64
     /* Prefetch bytes that will be read soon. */
     static inline void fetch_early(const uint8_t *p, const uint8_t *end) {
@@ -179,7 +179,7 @@ cdef extern from *:
     void fetch_early(const uint8_t *p, const uint8_t *end) noexcept nogil
 
 cdef enum:
-    # The parts of a row that have bytes of their own.
+    # The parts of a row that take bytes of their own.
     WITH_KEY = 1
     WITH_VALUE = 2
     WITH_HEADERS = 4
@@ -189,9 +189,9 @@ cdef enum:
 
 
 cdef struct Piece:
-    # Measures of some records of a batch: how many were read, how many of them become rows, and the sizes of these
-    # rows. `most_headers` is the highest number of one record, and `names_are_ascii` says whether all header names are
-    # ASCII.
+    # Measurements of some records of a batch: how many were read, how many of them become rows, and the sizes of those
+    # rows. `most_headers` is the highest number of headers in one record, and `names_are_ascii` says whether all header
+    # names are ASCII.
     int32_t read, most_headers
     Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
     Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
@@ -202,7 +202,7 @@ cdef const uint8_t *measure(
     const Region *region, const uint8_t *p, int32_t given, const OffsetRange *wanted, Py_ssize_t rows_left,
     Py_ssize_t bytes_left, int parts_wanted, bint is_empty, Piece *piece,
 ) noexcept nogil:
-    """Measure the records from `p` on that fit; return the first record that does not, NULL if a record is damaged.
+    """Measure the records from `p` on that fit; return the first that does not fit, or NULL if a record is damaged.
 
     At least one record fits into empty columns.
     """
@@ -324,8 +324,8 @@ cdef bint write_unmeasured(
 ) noexcept nogil:
     """Write all records into columns with room for the whole region, skipping columns that are NULL.
 
-    Meanwhile the next batch, usually of the same length, is prefetched from memory. Otherwise, computing its checksum
-    would wait for every byte.
+    Meanwhile, the next batch, which usually has the same length, is prefetched from memory; otherwise, the checksum
+    computation would wait for every byte.
 
     Returns False, discarding the written rows, if a record is damaged or a column without bits gets a null.
     """
@@ -406,11 +406,11 @@ cdef class RowsBuilder:
     cdef int parts_wanted
     cdef Growing offsets, timestamps, batches
     cdef BinaryRows keys, values, lists, names, header_values
-    # Facts about the current batch, and whether `batches` has them.
+    # Facts about the current batch, and whether they have been added to `batches`.
     cdef BatchFacts facts
     cdef bint is_noted
-    # The current batch: its records from `next` on, of which `given` have been read; or record objects, the first of
-    # which did not fit.
+    # The current batch: its records from `next` on, of which `given` have been read; or a list of record objects, the
+    # first of which did not fit.
     cdef RecordBatch batch
     cdef Payload payload
     cdef const uint8_t *next
@@ -579,7 +579,7 @@ cdef class RowsBuilder:
         return size
 
     cdef int take_facts(self, batch, Py_ssize_t position) except -1:
-        """Take the facts of a batch of another engine, or of a magic below 2."""
+        """Take the facts from a batch that belongs to another engine or has a magic below 2."""
         self.facts.position = position
         self.facts.base_offset = batch.base_offset if batch.magic == BATCH_MAGIC else -1
         self.facts.producer_id = batch.producer_id
@@ -637,7 +637,7 @@ cdef class RowsBuilder:
     cdef bint write_at_once(self, const Region *region, const uint8_t *content_end) except -1:
         """Write all records of a batch in a single pass; return whether that was possible.
 
-        It is impossible if headers are wanted, at the first null of a column, and if the batch might not fit.
+        It is impossible if headers are wanted, if the batch might not fit, or once a column gets its first null.
         """
         cdef Places places
         cdef Py_ssize_t[2] nulls = [0, 0]
@@ -688,7 +688,7 @@ cdef class RowsBuilder:
         self, Py_ssize_t rows, Py_ssize_t key_bytes, Py_ssize_t key_nulls, Py_ssize_t value_bytes,
         Py_ssize_t value_nulls, Places *places,
     ) except -1:
-        """Reserve room for rows and return their places; they do not count until `end_rows`."""
+        """Reserve room for rows and return their places; the rows are not counted until `end_rows`."""
         places.offsets = places.timestamps = NULL
         places.keys = places.values = NULL
         if self.offsets is not None:
@@ -723,7 +723,7 @@ cdef class RowsBuilder:
         return 0
 
     cdef object fill_from_records(self):
-        """Add record objects: from older formats, from other engines, and where names need checking."""
+        """Add record objects: those from older formats or other engines, and those whose names need checking."""
         cdef Py_ssize_t size
         while True:
             record = next(self.records, None) if self.waiting is None else self.waiting

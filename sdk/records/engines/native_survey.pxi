@@ -27,7 +27,7 @@ cdef class Survey:
             read_batch_header(p, &header)
             if header.base_offset < self.next_offset or header.last_offset_delta < 0:
                 break
-            # Unsigned: no offset is below the base, and the distance between two offsets always fits.
+            # Unsigned: no offset is below the base, so the distance between two offsets always fits.
             if (
                 <uint64_t>header.base_offset - <uint64_t>self.base_offset + <uint64_t>header.last_offset_delta
                 > <uint64_t>INT32_MAX

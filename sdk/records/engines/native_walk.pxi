@@ -1,7 +1,7 @@
 # Walk over the batches of a buffer, and read their records.
 
 cdef inline Py_ssize_t whole_batch(const uint8_t *p, Py_ssize_t left) noexcept nogil:
-    """Return the size of the batch at `p` if it is a whole batch of magic 2, otherwise 0."""
+    """Return the size of the batch at `p`, or 0 unless it is a whole batch of magic 2."""
     cdef Py_ssize_t size
     if left < BATCH_HEADER_BYTES or p[BATCH_MAGIC_AT] != BATCH_MAGIC:
         return 0
@@ -23,7 +23,7 @@ cdef inline bint plain_region(const uint8_t *p, Py_ssize_t size, bint check_crc,
 def read_records(
     buffer, topic="", partition=-1, *, bint check_crc=True, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES
 ):
-    """Read records as `walked_records` in `walk.py` does, leaving all unusual batches, including errors, to it."""
+    """Read records as `walked_records` in `walk.py` does, leaving unusual batches and errors to it."""
     cdef Content content
     cdef const uint8_t *p
     cdef const uint8_t *end
@@ -57,7 +57,7 @@ def read_records(
 cdef class Walk:
     """Iterate over the batches of a buffer (see `python_walk.py`).
 
-    Everything but whole batches of magic 2 is left to `other`, which returns an older message or raises.
+    Anything but a whole batch of magic 2 is left to `other`, which returns an older message or raises an error.
     """
 
     cdef Content content  # the only export, shared by all batches

@@ -43,15 +43,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "RecordBatch", "parts", "restored_batch"]
 
-#: Numbers of smaller magnitude certainly fit 64 bits; Python stores them in two digits, which compare quickly.
+#: Numbers of smaller magnitude certainly fit into 64 bits; Python stores them in two digits, which are quick to
+#: compare.
 _FAR = 2**59
 
-#: Positions and limits up to this value need no check: no object in memory is larger.
+#: Positions and limits up to this value need no check, because no object in memory is larger.
 _PLAIN_MAX = 2**48
 
 
 class RecordBatch(BatchHeader):
-    """One batch in a buffer; a copied or pickled one owns its bytes, at position 0.
+    """One batch in a buffer; a copied or unpickled one owns its bytes and has position 0.
 
     Args:
         buffer: holds the batch; it is not copied.
@@ -128,17 +129,17 @@ class RecordBatch(BatchHeader):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds control records, which are not for applications."""
+        """Whether the batch holds control records, which applications never see."""
         return bool(self.attributes & BATCH_IS_CONTROL_MASK)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When its tombstones and markers may be removed; None if compaction has not seen the batch yet."""
+        """The time from which its tombstones and markers may be removed; None if compaction has not seen the batch."""
         return self.base_timestamp if self.attributes & BATCH_HAS_DELETE_HORIZON_MASK else None
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The type of the timestamps: who set them."""
+        """The timestamp type, which says who set the timestamps."""
         is_append_time = self.attributes & BATCH_TIMESTAMP_TYPE_MASK
         return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
 
@@ -214,7 +215,7 @@ class RecordBatch(BatchHeader):
         return list(self._records(topic, checked_place(topic, partition)))
 
     def views(self) -> Iterator[Record]:
-        """Yield the records in order, decoding each one when it is reached.
+        """Yield the records in order, decoding each one on demand.
 
         Raises:
             DecodeError: as `records`, when the iteration reaches the damage.
@@ -227,7 +228,7 @@ class RecordBatch(BatchHeader):
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         sequence, timestamp_type = NO_SEQUENCE, self.timestamp_type
         for headers, key, delta, timestamp_delta, value, _ in parts(payload, self.records_count, self.position):
-            # Nearly all sums are far from overflowing, and not worth a call.
+            # Nearly all sums are far from overflowing, so they are not worth a call.
             offset = base_offset + delta
             if not -_FAR < offset < _FAR:
                 offset = int64(offset)

@@ -1,8 +1,8 @@
 """Build a record batch (magic 2) in Python, as the extension's `BatchBuilder` does.
 
-Records are appended in the wire layout, after space reserved for the header; sealing writes the header and the checksum
-and returns the batch without copying it. The code that writes a record and the header is generated from the schemas
-into `record_codec.py`.
+Records are appended in wire format after space reserved for the header; sealing writes the header and the checksum, and
+returns the batch without copying it. The code that writes a record and the header is generated from the schemas into
+`record_codec.py`.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """
@@ -100,7 +100,7 @@ class _Count(_ReadOnly[int]):
 
 
 class _Filled(NamedTuple):
-    """The state of a batch after its last record: everything that its header will say about the records."""
+    """The state of a batch after its last record: everything that its header will state about the records."""
 
     record: Buffer
     records_count: int
@@ -110,19 +110,19 @@ class _Filled(NamedTuple):
     max_timestamp: int
 
 
-#: Used as the number of records, so that no further record can be added.
+#: Used as the number of records once no more can be added.
 _END: Final = -1
 
 
 class BatchBuilder:
     """A growing batch that multiple threads and signal handlers can append to.
 
-    The builder takes no lock, since a thread could be interrupted while holding one. Instead, each record claims its
-    place with `dict.setdefault`, in one step, and so does the end of the batch.
+    The builder takes no lock, since a thread could be interrupted while holding one. Instead, each record, and finally
+    the end of the batch, claims its place in a single step with `dict.setdefault`.
 
     Args:
-        limit_bytes: the size before compression that later records must not exceed; the first record is always
-            accepted.
+        limit_bytes: the size before compression that records after the first must not exceed; the first record is
+            always accepted.
         compression: the compression of the records.
         level: the compression level (see `compress`).
         timestamp_type: who sets the timestamps; with LOG_APPEND_TIME all records have `log_append_time`.
@@ -132,8 +132,8 @@ class BatchBuilder:
         is_transactional: whether the batch belongs to a transaction.
         is_control: whether it holds control records.
         partition_leader_epoch: the leader's epoch; clients leave it at -1, and the broker sets it.
-        delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, if compaction has not
-            seen the batch yet.
+        delete_horizon_ms: the time from which compaction may remove tombstones; None, or below 0 as in Kafka, if
+            compaction has not processed the batch yet.
 
     Attributes:
         count: the number of records so far.
@@ -191,7 +191,7 @@ class BatchBuilder:
         self._log_append_time = self._producer_id = self._producer_epoch = -1
         self._base_sequence = self._partition_leader_epoch = -1
         self._base_offset = 0
-        # Most builders use only defaults, and checking each one would cost more than appending a record.
+        # Most builders use only defaults, and checking each argument would cost more than appending a record.
         if limit_bytes is not DEFAULT_BATCH_BYTES:
             self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
         if compression is not Compression.NONE or level is not None:
@@ -252,7 +252,7 @@ class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value: int) -> None:
-        value = whole_number("last_offset_delta", value)  # can run code that appends, so it comes first
+        value = whole_number("last_offset_delta", value)  # may run code that appends, so it comes first
         places = self._places
         filled = self._filled()
         delta = checked_number("last_offset_delta", value, filled.last_offset_delta, _INT32_MAX)
@@ -302,7 +302,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: HeadersLike = (),
     ) -> int | None:
-        """Add a record with a given offset, which must be higher than the last one; otherwise as `append`."""
+        """Add a record with a given offset, which must be higher than the last one; otherwise the same as `append`."""
         offset = checked_number("offset", offset, *_INT64)
         return self._add(offset, timestamp_ms, key, value, headers)
 
@@ -363,9 +363,9 @@ class BatchBuilder:
         return False
 
     def seal(self) -> memoryview:
-        """Write the header and return the batch, empty if it has no records; no record can be added afterwards.
+        """Write the header and return the batch, which is empty if it has no records; nothing can be added afterwards.
 
-        It can be called again after the producer's fields change: the header is then rewritten in place.
+        It can be called again after a change of the producer's fields, which rewrites the header in place.
 
         Returns:
             A view of the builder's memory.
@@ -422,7 +422,7 @@ class BatchBuilder:
             if not count and self._delete_horizon_ms is None:
                 base_timestamp = timestamp_ms
             timestamp_delta = timestamp_ms - base_timestamp
-            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond it, a sum can have more than 64 bits
+            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond these, a sum can need more than 64 bits
                 timestamp_delta = int64(timestamp_delta)
             record = write_record(encoded, key, delta, timestamp_delta, value)
             size_bytes += len(record)
@@ -495,7 +495,7 @@ class BatchBuilder:
 
 
 def _column(path: str, source: BinaryColumn) -> BinaryColumn:
-    """Return a checked copy of a column, which may have changed since it was made."""
+    """Return a checked copy of a column, which may have changed since its creation."""
     try:
         return BinaryColumn(source.offsets, source.data, source.validity)
     except AttributeError:

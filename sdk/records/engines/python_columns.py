@@ -1,4 +1,4 @@
-"""Read records as columns in Python, as the extension's `read_columns` does: from batches of any magic and engine."""
+"""Read records as columns in Python, as the extension's `read_columns` does: from batches of any magic or engine."""
 
 from __future__ import annotations
 

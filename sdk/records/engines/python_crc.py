@@ -1,4 +1,4 @@
-"""Compute CRC-32C with the package `crc32c`, where the extension is not built."""
+"""Compute CRC-32C using the package `crc32c` where the extension is not built."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def crc32c(data: bytes, value: int = 0) -> int:
 
 @cache
 def _library() -> Callable[[bytes, int], int]:
-    # Loaded for the first checksum rather than with the client: the package looks up its version through
-    # `importlib.metadata`, and takes a fifth of the whole client's import time.
+    # The package is loaded for the first checksum rather than with the client: it looks up its version through
+    # `importlib.metadata`, which takes a fifth of the client's entire import time.
     from crc32c import crc32c
 
     return crc32c

@@ -1,4 +1,4 @@
-"""Measure the extent of the batches in a buffer one by one; the extension's `read_extent` handles plain batches."""
+"""Measure the extent of the batches in a buffer one at a time; the extension's `read_extent` handles plain batches."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from operator import le, lt
 
 __all__ = ["CODES", "VALUE_BYTES", "index_columns"]
 
-#: The codes of integers in `array`, by size in bytes.
+#: The codes of integers in `array`, keyed by size in bytes.
 CODES = {4: "i", 8: "q"}
 
 #: Size of an entry's second number in bytes.
@@ -28,7 +28,7 @@ def index_columns(content: bytes, key_bytes: int) -> tuple[array[int], array[int
 def _column(content: bytes, entry_bytes: int, start: int, code: str) -> array[int]:
     """Return the numbers at `start` bytes within each entry.
 
-    One slice copies the same byte of all entries; reading 262,144 entries one by one took 75 ms.
+    Each slice copies the same byte of all entries; reading 262,144 entries individually took 75 ms.
     """
     column: array[int] = array(code)
     size = column.itemsize

@@ -26,13 +26,13 @@ def last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -
     """Choose every control batch and, between two of them, each producer's first transactional and last batches.
 
     The scan stops at the end of the buffer, at `end_offset`, at anything other than a whole batch of magic 2, at a
-    batch whose offsets go back, and at one that leaves a gap after a batch with a wrong checksum.
+    batch with lower offsets than its predecessor, and at one that leaves a gap after a batch with a wrong checksum.
 
     Args:
         buffer: whole batches.
         from_offset: batches that begin before this offset are skipped.
         end_offset: the offset to stop at.
-        kept: how many last batches to choose for each producer, at least 1.
+        kept: the number of most recent batches to choose for each producer, at least 1.
 
     Raises:
         ValueError: `kept` is below 1.

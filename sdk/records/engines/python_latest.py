@@ -18,9 +18,9 @@ Stored = tuple[int, bytes | None]
 
 
 class LatestRecords:
-    """The last record of each key; iterating yields keys and stored records, in write order.
+    """The last record of each key; iteration yields keys and stored records, in write order.
 
-    Adding a record during an iteration ends it with a `RuntimeError`.
+    Adding a record during an iteration makes the iteration raise a `RuntimeError`.
 
     Attributes:
         end_offset: the offset after the last added batch, 0 before the first.
@@ -86,5 +86,5 @@ class LatestRecords:
                 self.end_offset = batch.next_offset
                 start += batch.size_in_bytes
         except DecodeError:
-            pass  # the caller reads the batch where this stops, and gets the error
+            pass  # the caller reads the batch at which this stops, and gets the error
         return start

@@ -1,7 +1,7 @@
 """Write records as lines of text or JSON in Python, as the extension's `RecordLines` does.
 
-The text is that of Kafka's DumpLogSegments, plus header values. Memory does not grow with a record's size: large values
-are written in pieces, and only the first headers are written.
+The text has the format of Kafka's DumpLogSegments, with header values added. Memory does not grow with a record's size:
+large values are written in pieces, and only the first headers are written.
 
 Source: `DumpLogSegments` in Apache Kafka.
 """
@@ -22,7 +22,7 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX, int64, sequence_afte
 
 __all__ = ["Decode", "RecordLines"]
 
-#: Takes a record's offset, key and value; returns the text for its line, and whether that replaces key and value.
+#: Takes a record's offset, key and value; returns text for its line, and whether this text replaces key and value.
 Decode = Callable[[int, bytes | None, bytes | None], tuple[bytes, bool]]
 
 #: Lines are written once they reach this size.
@@ -49,9 +49,9 @@ class RecordLines:
     Args:
         write: receives the lines, many at a time.
         as_json: whether to write JSON objects instead of text.
-        with_records: whether records get lines; they are read and checked anyway.
+        with_records: whether to write lines for records, which are read and checked in any case.
         with_content: whether lines show key, value and the values of headers.
-        with_gaps: whether gaps in the offsets get a line.
+        with_gaps: whether to write a line for each gap in the offsets.
         next_offset: the expected first offset.
         from_offset: records before this offset get no line.
         headers_shown: the maximum number of headers shown for each record.
@@ -161,7 +161,7 @@ class RecordLines:
             self.put(b"}\n" if self._as_json else b"\n")
 
     def _follow(self, offset: int) -> None:
-        """Note whether an offset leaves a gap or goes back."""
+        """Record whether an offset leaves a gap or goes back."""
         if offset < self.next_offset:
             if self.backward is None:
                 self.backward = offset
@@ -253,7 +253,7 @@ def _raw_record(view: memoryview, at: int, headers_shown: int) -> _Raw:
 
 
 def _walked(view: memoryview, start: int, end: int, headers_shown: int) -> _Raw:
-    """Read a record field by field, as the table of formats describes it."""
+    """Read a record field by field, as described in the table of formats."""
     numbers: dict[str, int] = {}
     contents: dict[str, memoryview | None] = {}
     headers: list[tuple[memoryview, memoryview | None]] = []

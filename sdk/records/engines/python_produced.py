@@ -11,7 +11,7 @@ from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["Found", "Times", "is_within", "scan_records"]
 
-#: The current time, and how far a timestamp may be before and after it.
+#: The current time, and how far before and after it a timestamp may be.
 Times = tuple[int, int, int]
 
 #: The highest timestamp, at least -1; whether offsets count from 0; the indexes of refused records.

@@ -1,6 +1,6 @@
 """One record, in Python; the counterpart of the extension's `Record`.
 
-Records and their values are immutable: records with the same content are equal, and have equal hashes, on every engine.
+Records and their values are immutable. Records with the same content are equal and have equal hashes, on every engine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 #: Maximum number of headers in the repr of a record.
 _SHOWN_HEADERS = 5
 
-#: The timestamp types by number, then None.
+#: The timestamp types in order of their numbers, followed by None.
 TIMESTAMP_TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME, None)
 
 _INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
@@ -133,17 +133,17 @@ class Record(_Fields[Key, Value]):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
 
-    if not TYPE_CHECKING:  # type checkers do not accept a property as a class
+    if not TYPE_CHECKING:  # type checkers do not accept a property here
 
         @property
         def __class__(self):
-            """The record class in use, so that deserialized records are instances of it even with the extension."""
+            """The record class in use, which makes deserialized records instances of it even with the extension."""
             return _record_in_use()
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
 
-    if not TYPE_CHECKING:  # the check names the attribute itself
+    if not TYPE_CHECKING:  # the type checker's own error names the attribute
 
         @property
         def timestamp(self) -> NoReturn:
@@ -176,7 +176,7 @@ def new_record(
     partition: int,
     timestamp_type: TimestampType | None,
 ) -> Record[Key, Value]:
-    """Return a record without checking the types, for fields that were just decoded or deserialized."""
+    """Return a record without checking the types of its fields, which were just decoded or deserialized."""
     fields: Any = _Fields(offset, timestamp_ms, key, value, headers, sequence, topic, partition, timestamp_type)
     fields.__class__ = Record
     record: Record[Key, Value] = fields
@@ -198,7 +198,7 @@ def _record_in_use() -> type[Record]:
 
 
 def described(record: Record[Any, Any]) -> str:
-    """Return a record's repr: only the beginning of long values, with their length, and only the first headers."""
+    """Return a record's repr, in which long values are shortened and only the first headers are shown."""
     place = f"topic={shown(record.topic)}, partition={record.partition}, " if record.topic else ""
     headers = [f"({shown(name)}, {shown(value)})" for name, value in record.headers[:_SHOWN_HEADERS]]
     if len(record.headers) > _SHOWN_HEADERS:
@@ -232,7 +232,7 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
 
 
 def no_timestamp() -> NoReturn:
-    """Raise an error that names the right attribute, which other clients spell without the unit."""
+    """Raise an error that names the right attribute; in other clients, its name lacks the unit."""
     raise AttributeError("timestamp: a record has timestamp_ms, milliseconds since the epoch, and timestamp_type")
 
 

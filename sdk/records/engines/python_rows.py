@@ -152,7 +152,7 @@ class _Column:
         self._data += value or b""
 
     def add_end(self, size: int | None) -> None:
-        """Add an element of `size` bytes or elements, or None for a null."""
+        """Add a string of `size` bytes or a list of `size` elements; None adds a null."""
         end = self._ends[-1] + (size or 0)
         if end > INT32_MAX:
             raise DecodeError("records", 0, f"there are {end} bytes, but a column holds {INT32_MAX}")

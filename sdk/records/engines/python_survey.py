@@ -27,9 +27,9 @@ class Survey:
     """A summary of the batches of a segment, which are added in order from the first one.
 
     Args:
-        base_offset: the lowest offset allowed; the distance from there to the highest offset must fit an index entry's
-            int32.
-        interval_bytes: the next batch gets an entry once more than this many bytes have followed the last entry.
+        base_offset: the lowest allowed offset; the distance from it to the highest offset must fit into an index
+            entry's int32.
+        interval_bytes: an entry is made for the next batch once more than this many bytes have followed the last entry.
 
     Attributes:
         base_offset: see above.
@@ -41,8 +41,8 @@ class Survey:
         max_timestamp_offset: the last offset of the first batch with that timestamp; the base offset if there is no
             batch.
         has_producers: whether any batch has an idempotent producer, or is a control batch.
-        epochs: the leader epochs of the batches, each with the base offset of its first batch; epochs not higher than
-            an earlier one are ignored.
+        epochs: the leader epochs of the batches, each with the base offset of its first batch; an epoch that is not
+            higher than all earlier ones is ignored.
     """
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:

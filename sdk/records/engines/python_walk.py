@@ -65,7 +65,7 @@ def _check_size(view: memoryview, position: int) -> None:
         raise PartialBatch(position, left, None)
     magic = view[position + BATCH_MAGIC_AT]
     if magic > BATCH_MAGIC:
-        reason = f"magic {magic} is not known; {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
+        reason = f"magic {magic} is unknown; expected {MESSAGE_V0_MAGIC} to {BATCH_MAGIC}"
         raise DecodeError("magic", position + BATCH_MAGIC_AT, reason)
     size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
     if size > left:

@@ -1,6 +1,6 @@
 """Choose the engine for records: the extension, Python, or construct for decoding.
 
-`KAFKAWIRE_ENGINE` chooses for the whole program (see `kafkawire.sdk.protocol.engines.selection`).
+`KAFKAWIRE_ENGINE` sets the engine for the whole program (see `kafkawire.sdk.protocol.engines.selection`).
 """
 
 from __future__ import annotations

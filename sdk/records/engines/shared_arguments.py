@@ -1,4 +1,4 @@
-"""Check the arguments of builders, for all engines: invalid ones are refused immediately.
+"""Check the arguments of builders, for all engines; invalid arguments are refused immediately.
 
 Source: KIP-390 (levels).
 """
@@ -32,7 +32,7 @@ _INT64_MAX = LIMITS["int64"][1]
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
-    """Check that a compression has the level, and return it.
+    """Check a compression type and its level, and return the type.
 
     Args:
         compression: a `Compression`, or its number.
@@ -54,7 +54,7 @@ def checked_compression(compression: Any, level: Any) -> Compression:
 
 
 def checked_content(path: str, value: object) -> memoryview:
-    """Return a bytes-like value as bytes, or as a view whose size cannot change.
+    """Return a bytes-like value, either as bytes or as a view whose size cannot change.
 
     Raises:
         EncodeError: the value is not a contiguous buffer.
@@ -77,7 +77,7 @@ def checked_name(name: object) -> bytes:
     if not isinstance(name, str):
         raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
     try:
-        return str.encode(name)  # not the method of a derived class
+        return str.encode(name)  # not a subclass's method
     except UnicodeEncodeError as error:
         raise EncodeError("headers", f"{quoted(name)} is not encodable as UTF-8: {error.reason}") from None
 
@@ -128,13 +128,13 @@ def whole_number(path: str, value: Any) -> int:
     if type(value) is int:
         return value
     try:
-        return int.__int__(index(value))  # the plain number of a bool or another derived class
+        return int.__int__(index(value))  # a plain int, even from a bool or another subclass
     except TypeError:
         raise EncodeError(path, f"expected an integer, got {quoted(value)} of {type(value).__name__}") from None
 
 
 def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
-    """Return headers in the form in which they are written: names in UTF-8, and values whose size cannot change.
+    """Return headers ready to be written: names in UTF-8, and values whose size cannot change.
 
     Raises:
         EncodeError: the headers are not a sequence of pairs, or a name or value has the wrong type.

@@ -1,4 +1,4 @@
-"""Columns of records, for every engine: Arrow's views of keys and values, and numbers.
+"""Columns of records, for every engine: keys and values as Arrow views, and numbers.
 
 Source: Apache Arrow, columnar format, "Variable-size Binary View Layout".
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INLINE", "INLINE_BYTES", "INT64", "POINTER", "Columns", "OffsetRange", "ReadableBatch", "ViewColumn"]
 
-#: The offset of the first wanted record, and that of the first unwanted one after it; None if all records are wanted.
+#: The offsets of the first wanted record and of the first unwanted one after it; None if all records are wanted.
 OffsetRange = tuple[int, int] | None
 
 #: In the machine's byte order, as in Arrow.
@@ -43,7 +43,7 @@ class ViewColumn:
     Attributes:
         views: sixteen bytes for each string.
         validity: bit `i % 8` of byte `i // 8` is 0 if value `i` is null; None if no value is null.
-        data: the buffers that views point into, by number.
+        data: the buffers that views point into; views refer to them by number.
         nulls: the number of null values.
     """
 
@@ -120,7 +120,7 @@ class Columns:
         """Return Arrow arrays by name (see `to_arrow`).
 
         Args:
-            timestamp: the type of the timestamps, with 64 bits.
+            timestamp: the type of the timestamps, which must have 64 bits.
         """
         import pyarrow
 

@@ -1,8 +1,8 @@
-"""The rules of every engine's `RecordLines`: limits, and the conversion of bytes to text or JSON.
+"""What every engine's `RecordLines` shares: limits, and the conversion of bytes to text or JSON.
 
 Text shows bytes as UTF-8. Characters that could move a terminal's cursor, end a line, reverse text or hide in it are
-escaped, as are bytes that are not valid UTF-8: `\\n`, `\\r`, `\\t`, `\\x1b`. Backslashes are not escaped; JSON is
-exact.
+escaped (`\\n`, `\\r`, `\\t`, `\\x1b`), as are bytes that are not valid UTF-8. Backslashes are not escaped, so only the
+JSON form is exact.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
 HEADERS_SHOWN = 1000
 
 #: Maximum total size of a key and value that are decoded, in bytes. Messages take up to 64 times as much memory as
-#: their encoding (docs/limits.md), and their JSON takes more: structures of four bytes take 140 times as much in total.
-#: Together with the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records usually take a
-#: few kilobytes, and at most 1 MiB unless it is configured otherwise (`message.max.bytes`).
+#: their encoding (docs/limits.md), and their JSON takes more: in total, structures of four bytes take 140 times as
+#: much. Together with the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records are
+#: usually a few kilobytes in size, and at most 1 MiB unless the broker is configured otherwise (`message.max.bytes`).
 DECODED_BYTES_MAX = 768 * 1024
 
 #: Size of the pieces in which long values are converted, to avoid holding more than one copy of a large value.
@@ -62,7 +62,7 @@ def json_member(name: bytes, data: memoryview | None) -> Iterator[bytes]:
         yield b'"'
     else:
         yield b'"%sBase64":"' % name
-        piece_bytes = PIECE_BYTES // 3 * 3  # so that only the end has padding
+        piece_bytes = PIECE_BYTES // 3 * 3  # a multiple of 3, so only the end has padding
         for at in range(0, len(data), piece_bytes):
             yield base64.b64encode(data[at : at + piece_bytes])
         yield b'"'

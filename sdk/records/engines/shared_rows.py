@@ -31,18 +31,19 @@ __all__ = [
 #: The parts of a record.
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
 
-#: Default limit on keys, values and headers together: from this size on, the fixed cost of reading a batch of rows is
+#: Default limit on the total size of keys, values and headers, above which the fixed cost of reading a batch of rows is
 #: negligible.
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
 
-#: Bytes that a header takes besides its name and value: the ends of both. A bomb can have headers without any other
-#: bytes.
+#: Bytes that a header takes in addition to its name and value: the ends of both. In a decompression bomb, headers may
+#: have no other bytes.
 HEADER_BYTES: Final = 8
 
-#: Memory for a header that first has to become an object: a tuple, a string and bytes, and its written form.
+#: Memory for a header that must first become an object: a tuple, a string, bytes, and its written form.
 HEADER_OBJECT_BYTES: Final = 400
 
-#: Default limit on rows. A record of seven bytes becomes a row of at least 24, so small records reach this limit first.
+#: Default limit on rows. A record of seven bytes becomes a row of at least 24, so this is the limit that small records
+#: reach first.
 ROWS_MAX: Final = 128 * 1024
 
 
@@ -77,7 +78,7 @@ class HeaderColumns(NamedTuple):
 
 
 class BatchOfRows(ReadableBatch, Protocol):
-    """A source of rows: a batch of any magic and engine, with the facts for `BatchColumns`."""
+    """A source of rows: a batch of any magic and engine, with the fields that `BatchColumns` needs."""
 
     @property
     def magic(self) -> int: ...
@@ -105,9 +106,9 @@ class BatchOfRows(ReadableBatch, Protocol):
 
 
 class BatchColumns(NamedTuple):
-    """The batches that have rows, in order; each column has one number per batch.
+    """The batches that have rows, in order; each column holds one number per batch.
 
-    Fields that batches before magic 2 lack are -1.
+    Fields that do not exist before magic 2 are -1.
 
     Attributes:
         ends: int32, the row after the batch's last one.
@@ -137,14 +138,14 @@ BATCH_COLUMN_CODES: Final = ("i", "q", "b", "h", "q", "i", "q", "h", "i")
 
 
 class PlainBatches(NamedTuple):
-    """Selects which batches at the beginning of some bytes are added in one call.
+    """Selects the batches at the beginning of some bytes that one call adds.
 
     Attributes:
         position: the position of the first byte, for `BatchColumns`.
-        size_bytes: only batches that begin within this many bytes.
+        size_bytes: add only batches that begin within this many bytes.
         next_offset: the required first offset; each later batch must begin where the one before it ended. None for any
             offset.
-        end_offset: only batches that end before this offset.
+        end_offset: add only batches that end before this offset.
         are_transactional: whether transactional batches are included.
     """
 

@@ -1,1 +1,1 @@
-"""The audit of stored topics: from segments to tables of facts, and from those to a report."""
+"""The audit of stored topics, which turns segments into tables of facts, and these into a report."""

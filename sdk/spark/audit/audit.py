@@ -1,8 +1,8 @@
-"""The audit itself: collect new facts, build tables from all facts, and write the report.
+"""The audit itself: it collects new facts, builds tables from all facts, and writes the report.
 
 New facts come from segments or brokers. The audit works the same way on a laptop and on a cluster: all work that grows
-with the data is done by tasks, each on its part of the data, and by Spark's sorts and sums, which spill to disk. The
-driver sees one row per partition.
+with the data is done either by tasks, each on its part of the data, or by Spark's sorts and sums, which spill to disk.
+The driver handles one row per partition.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
-#: Most tables are small, and Spark spends as long planning a table as building it, so several tables are built
+#: Most tables are small, and planning a table takes Spark as long as building it, so several tables are built
 #: concurrently.
 _TABLES_AT_A_TIME: Final = 4
 
-#: Maximum number of facts for a single task. Beyond that, one task would take longer than passing the facts between
-#: stages; each table has several stages, and each stage takes a tenth of a second.
+#: Maximum number of facts for a single task. Above it, a single task would take longer than passing the facts between
+#: stages: each table has several stages, and each stage takes a tenth of a second.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 
-#: Partitions read from brokers are split into this many tasks, so that no core idles for long while another runs the
-#: last task.
+#: Partitions read from brokers are split into this many tasks, which keeps cores from idling for long while another
+#: runs the last task.
 _TASKS_FOR_EACH_CORE: Final = 2
 
 
@@ -50,12 +50,12 @@ class AuditResult(NamedTuple):
 
     Attributes:
         folder: the folder of the audit; its `tables` link leads to the tables.
-        version: the number of completed audits into the folder.
+        version: the number of audits completed in this folder.
         numbers: sums over all topics. Counts: `topics`, `partitions`, `records`, `batches`, `groups`, `lostRecords`
             (probably lost), `corruptRegions`, `gaps`, `unknownGaps` (unexplained gaps), `duplicateRecords`,
             `abortedTransactions` and `openTransactions`. `sizeBytes`: total size of the batches on disk.
             `compressionRatio`: bytes before compression per byte on disk; None if unknown.
-        findings: the problems to look at, worst first.
+        findings: the problems that need attention, worst first.
         report: the path of the report; None if none was requested.
     """
 
@@ -67,7 +67,7 @@ class AuditResult(NamedTuple):
 
 
 def _quiet(step: str) -> None:
-    """Ignore a step."""
+    """Report nothing at the beginning of a step."""
 
 
 def audit(
@@ -85,26 +85,25 @@ def audit(
 ) -> AuditResult:
     """Audit the topics in log segments, and write tables and a report.
 
-    A second audit into the same folder reads only new data, and adds it to the first.
+    A second audit into the same folder reads only new data, and adds its facts to those of the first.
 
     Args:
         spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
-        path: a folder with segments anywhere below it, or a segment; or a list of either.
+        path: a folder with segments anywhere below it, a segment, or a list of either.
         out: the folder of the audit; created if it does not exist.
         topics: topic names, as a list or separated by commas; all topics by default, including Kafka's own.
         since_ms: count only batches whose highest timestamp is at least this, in ms since the epoch; all by default.
         until_ms: count only batches whose highest timestamp is lower than this, in ms since the epoch; all by default.
         split_bytes: the number of segment bytes that a task reads, at least 1 MiB; 128 MiB by default. It does not
             affect the tables.
-        reread: whether to read everything again instead of only new data, because data read earlier may have been
-            damaged since, or partitions may have been recreated. Data that no longer exists also disappears from the
-            tables.
+        reread: whether to read everything again instead of only new data: data read earlier may have been damaged since
+            then, or partitions may have been recreated. Data that no longer exists also disappears from the tables.
         with_report: whether to write `report.html`.
         on_step: called with a short description at the beginning of each step.
 
     Raises:
         ConfigurationError: there are no segments, or the audit in the folder cannot be continued, for example because a
-            partition ends before the offset that was reached.
+            partition ends before the offset that the audit had reached.
         OSError: a file cannot be read or written.
     """
     from kafkawire.sdk.spark.audit.continuation import check_continuation
@@ -148,10 +147,10 @@ def audit_brokers(
     with_report: bool = True,
     on_step: Callable[[str], None] = _quiet,
 ) -> AuditResult:
-    """Audit topics through their brokers, up to their current ends; see `audit`.
+    """Audit topics by reading them from their brokers, up to their current ends; see `audit`.
 
     Args:
-        spark: the session; its workers need `kafkawire` and `pyarrow`, and must reach the brokers.
+        spark: the session; its workers need `kafkawire`, `pyarrow`, and access to the brokers.
         bootstrap_servers: the brokers to connect to first: `host:port,host:port`.
         out: the folder of the audit; created if it does not exist.
         topics: topic names, as a list or separated by commas; all topics by default, including Kafka's own.
@@ -210,11 +209,11 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
 def _segments(
     texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
 ) -> tuple[SegmentFiles, list[FoundSegment], dict[TopicPartition, PartitionFacts]]:
-    """Return the files of a query, including all segments, and the facts about each selected partition.
+    """Return the files of a query, including all segments, and what is known about each selected partition.
 
     The query continues where the previous audit stopped.
 
-    Topics that have been deleted since then are omitted from the names and the offsets.
+    Topics that have since been deleted are omitted from the names and the offsets.
 
     Raises:
         ConfigurationError: an option is refused, there are no segments at all, or a named topic has none.
@@ -245,7 +244,7 @@ def _segments(
 
 
 def _check_report(with_report: bool) -> None:
-    """Refuse to write a report if that is impossible, before spending hours on its content.
+    """Raise an error if no report can be written, before hours are spent on its content.
 
     Raises:
         ConfigurationError: the package that renders its templates is not installed.
@@ -273,7 +272,7 @@ def _complete(
 
 
 def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
-    """Write the new facts; return the runs that now count, and the offset up to which each partition has been read."""
+    """Write the new facts; return the runs now in use, and the offset up to which each partition has been read."""
     run = store.next_run
     facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
     next_offsets, last_batches = _ends(_facts(spark, store, [run]), store.before)
@@ -282,7 +281,7 @@ def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
 
 
 def _ends(facts: DataFrame, before: Manifest) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Sequence[int]]]]:
-    """Return where each partition continues after the facts of a run, and the facts about the batch before that."""
+    """Return where each partition continues after a run, and facts about the last batch before that position."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.continuation import LAST_BATCH
@@ -299,7 +298,7 @@ def _ends(facts: DataFrame, before: Manifest) -> tuple[dict[str, dict[str, int]]
 
 
 def _merge(spark: SparkSession, store: AuditStore, runs: tuple[int, ...]) -> tuple[int, ...]:
-    """Merge the facts of several runs into one run if there are too many runs; return the runs that count."""
+    """Merge the facts of several runs into one run if there are too many runs; return the runs now in use."""
     from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
 
     if len(runs) <= RUNS_MAX:
@@ -310,7 +309,7 @@ def _merge(spark: SparkSession, store: AuditStore, runs: tuple[int, ...]) -> tup
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
-    """Return the facts of some runs, each with the number of the run that noted it, if known."""
+    """Return the facts of some runs, each with the number of the run that recorded it, if known."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.facts import NOTED_RUN, fact_ddl
@@ -321,7 +320,7 @@ def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataF
 
 
 def _gathered(store: AuditStore, runs: Sequence[int], frame: DataFrame) -> DataFrame:
-    """Return rows in a single partition if there are few facts, because Spark then need not move them again."""
+    """Return rows in a single Spark partition if there are few facts, which saves Spark from moving them again."""
     return frame.coalesce(1) if store.facts_bytes(runs) <= _SMALL_BYTES else frame
 
 
@@ -336,7 +335,7 @@ def _write_tables(
     from kafkawire.sdk.spark.audit.partition_facts import loss_rows, partition_fact_rows
     from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL, TABLES, Tables
 
-    schemas: dict[str, StructType] = {}  # otherwise Spark would run a job to read each schema from a file
+    schemas: dict[str, StructType] = {}  # without them, Spark would run a job to read each schema from a file
 
     def written(name: str) -> DataFrame:
         table = spark.read.schema(schemas[name]).parquet(store.uri(store.table(name)))
@@ -384,7 +383,7 @@ def _finish(
     with_report: bool,
     on_step: Callable[[str], None],
 ) -> AuditResult:
-    """Return the outcome, and write the report."""
+    """Write the report, and return the outcome."""
     from kafkawire.sdk.spark.audit.findings import findings_of
     from kafkawire.sdk.spark.audit.report import numbers_of, report
     from kafkawire.sdk.spark.audit.summary import summary_of

@@ -23,7 +23,7 @@ def read_batches(
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: a folder with segments anywhere below it, or a segment; or a list of either.
+        path: a folder with segments anywhere below it, a segment, or a list of either.
         reads_records: whether to also read the records, for `plainBytes`, `minTimestampMs` and `backwards`.
         options: the options of the data source `kafka_segments`; see docs/spark_segments.md. With `startingTimestamp`
             and `endingTimestamp`, batches outside that time range are included, with `isCounted` false.

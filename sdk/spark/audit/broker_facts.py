@@ -1,7 +1,7 @@
-"""The facts about topics as read from their brokers, by a data source like the one for segments.
+"""Facts about topics, read from their brokers by a data source like the one for segments.
 
-The driver decides once which partitions are read, and up to which offset. Records written in the meantime are left to
-the next run.
+The driver decides once which partitions are read, and up to which offsets. Records written after that are left to the
+next run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BrokerInput(NamedTuple):
 
     Attributes:
         options: the options of the query.
-        topic_ids: topic ids by name; omitted if brokers have no ids.
+        topic_ids: the topic ids, keyed by topic name; omitted if brokers have no ids.
         log_starts: the offset at which each partition now begins.
     """
 
@@ -63,7 +63,7 @@ class BrokerInput(NamedTuple):
 def broker_input(
     settings: Mapping[str, str], topics: Collection[str] | None, before: Manifest, out: str
 ) -> BrokerInput:
-    """Return the new data at brokers.
+    """Return the input of an audit that reads new data from brokers.
 
     Args:
         settings: client options, named as in Kafka's documentation.
@@ -102,7 +102,7 @@ def broker_input(
 def partition_facts_of_brokers(
     settings: Mapping[str, str], texts: Mapping[str, str], log_starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return what brokers know besides batches: where partitions begin, and up to which offset they are compacted.
+    """Return what brokers know apart from batches: where partitions begin, and up to which offset they are compacted.
 
     Args:
         settings: client options.
@@ -135,7 +135,7 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
         for topic, offsets in ends.items():
             try:
                 entries = admin.describe_configs(ConfigResourceType.TOPIC, topic, [_POLICY])
-            except BrokerError as error:  # a user who may read a topic cannot always see its configuration
+            except BrokerError as error:  # a user who may read a topic may not be allowed to see its configuration
                 _log.warning("%s of topic %s is unknown: %s", _POLICY, topic, error)
                 continue
             if _POLICY in entries and "compact" in (entries[_POLICY].value or ""):
@@ -144,7 +144,7 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
 
 
 def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: Manifest) -> dict[str, str]:
-    """Return the ids of the topics to read, by name; the id is empty if the broker knows none."""
+    """Return the ids of the topics to read, keyed by name; the id is empty if the broker has none."""
     with connected(client.admin(), client.api_timeout_ms) as admin:
         there = admin.list_topics(include_internal=True)
     names = sorted(there) if topics is None else still_there(sorted(set(topics)), there, before.next_offsets)
@@ -153,7 +153,9 @@ def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: M
         raise ConfigurationError("topics", ", ".join(missing), there_are(sorted(there), asked=missing))
     denied = unreadable(client, names)
     if denied and (topics is not None or len(denied) == len(names)):
-        raise ConfigurationError("topics", ", ".join(denied), "this user may not read them: the right READ is missing")
+        raise ConfigurationError(
+            "topics", ", ".join(denied), "this user may not read them: the permission READ is missing"
+        )
     if denied:
         _log.warning("skipped, because this user may not read them: %s", ", ".join(denied))
         names = [name for name in names if name not in denied]
@@ -196,7 +198,7 @@ class _Part(NamedTuple):
 
     Attributes:
         range: the range of offsets.
-        is_first: whether it is the first part of the partition, which includes a batch that spans its beginning.
+        is_first: whether it is the first part of the partition, which includes any batch that spans its beginning.
     """
 
     range: PartitionRange

@@ -1,4 +1,4 @@
-"""Offsets committed by groups, read from records of `__consumer_offsets`; does not need Spark.
+"""Offsets committed by groups, read from the records of `__consumer_offsets`; does not need Spark.
 
 Source: `GroupCoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue` in Apache Kafka.
 """
@@ -28,7 +28,7 @@ class Commit(NamedTuple):
     Attributes:
         log_offset: the offset of the record that holds the commit.
         group: the group id.
-        topic: topic of the partition that the group reads.
+        topic: the topic of the partition that the group reads.
         partition: the number of that partition.
         offset: the offset of the next record to read; None if the commit was deleted.
         timestamp_ms: the time of the commit, since the epoch; None if the commit was deleted.
@@ -45,8 +45,8 @@ class Commit(NamedTuple):
 def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
     """Return the commits among records of `__consumer_offsets`, skipping undecodable ones.
 
-    The marks of the sink `kafkawire` are also skipped: their offsets count micro-batches, and they belong to no real
-    group.
+    The marks of the sink `kafkawire` are also skipped: their offsets are numbers of micro-batches, and their groups are
+    not real.
 
     Args:
         records: the offset, key and value of each record.
@@ -55,7 +55,7 @@ def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[C
     for offset, key, value in records:
         try:
             if KAFKA_RECORDS.envelope(OFFSETS_TOPIC, key, value)[0] not in _COMMIT_TYPES:
-                continue  # most records of some groups describe members, and are large
+                continue  # in some groups, most records describe members and are large
             record = decode_record(OFFSETS_TOPIC, key, value)
         except DecodeError:
             continue

@@ -1,8 +1,8 @@
-"""Check that partitions in files are still the ones that an earlier audit read; does not need Spark.
+"""Check that partitions in files are still those that an earlier audit read; does not need Spark.
 
-In each partition, find the last batch that was read, by its header, starting from the index entry before it. If a topic
-was deleted and recreated, if the files are an older backup, or if the log was truncated, that position has no batch or
-a different one. The tables would then mix old and new data, so such a partition is refused.
+In each partition, the last batch that was read is looked up by its header, starting from the index entry before it. If
+a topic was deleted and recreated, if the files are an older backup, or if the log was truncated, there is no batch or a
+different one at that position. The tables would then mix old and new data, so such a partition is refused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["LAST_BATCH", "WAY_OUT", "check_continuation", "check_end", "still_th
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Facts that distinguish the last batch of a partition from another batch at the same offsets. If log cleaning removes
-#: records, the facts after `baseSequence` change.
+#: Facts that distinguish the last batch of a partition from any other batch at the same offsets. If log cleaning
+#: removes records, the facts after `baseSequence` change.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
-#: Advice if a partition is not the one that was read.
+#: The advice to give if a partition is not the one that was read.
 WAY_OUT: Final = "choose another folder, or use reread, which starts over"
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
@@ -65,7 +65,7 @@ def check_continuation(
         next_offset = next_offsets.get(partition.topic, {}).get(number, 0)
         noted = last_batches.get(partition.topic, {}).get(number)
         index = bisect_left(its_segments, next_offset, key=lambda each: each.base_offset) - 1
-        if index >= 0:  # otherwise all data that was read has been removed, or none was read
+        if index >= 0:  # if not, all data that was read has been removed, or none was read
             _check_segment(files, its_segments[index], next_offset, noted, out)
 
     partitions = [(partition, [*each]) for partition, each in groupby(segments, lambda segment: segment.folder)]
@@ -94,7 +94,7 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
 def still_there(
     topics: Sequence[str], there: Container[str], next_offsets: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Return the topics that can be read; facts about topics that have since been deleted remain in the audit.
+    """Return the topics that still exist; facts about those that have been deleted remain in the audit.
 
     Args:
         topics: the requested names.
@@ -110,11 +110,11 @@ def still_there(
 def _check_segment(
     files: SegmentFiles, segment: FoundSegment, next_offset: int, noted: Sequence[int] | None, out: str
 ) -> None:
-    """Check the batch before an offset; if there is none but other segments follow, cleaning has removed it."""
+    """Check the batch before an offset; if it does not exist but other segments follow, cleaning has removed it."""
     try:
         start = start_position(files, segment, next_offset - 1)
         file = files.open(segment)
-    except FileNotFoundError:  # retention has removed the segment in the meantime
+    except FileNotFoundError:  # retention has just removed the segment
         return
     with file:
         source = file.leaps()
@@ -135,7 +135,7 @@ def _check_segment(
 
 def _is_noted(batch: Batch, noted: Sequence[int]) -> bool:
     """Return whether a batch is the noted one, or what cleaning has left of it."""
-    if batch.magic != BATCH_MAGIC:  # cleaning may change all of it
+    if batch.magic != BATCH_MAGIC:  # cleaning may change anything in it
         return True
     said = (batch.base_offset, batch.producer_id, batch.producer_epoch, batch.base_sequence)
     if said != tuple(noted[:_NOT_CLEANED]):

@@ -1,7 +1,7 @@
 """Turn batches into facts; does not need Spark.
 
-Each batch becomes a row. Its records are read for facts that are not in the header, and summed by key and minute.
-Memory use is bounded: the records of one batch, one Arrow batch of records, and sums of limited size.
+Each batch becomes a row. Its records are read for facts that are not in the header, and are summed by key and by
+minute. Memory use is limited to the records of one batch, one Arrow batch of records, and sums of limited size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCHES_MAX: Final = 16 * 1024
 
 _BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]
 
-#: The fields of a `Commit`, in that order, and two fields of its batch.
+#: The fields of a `Commit`, in order, followed by two fields of its batch.
 _COMMIT_COLUMNS: Final = (
     *("lastOffset", "group", "ofTopic", "ofPartition", "committedOffset", "commitTimestampMs"),
     *("producerId", "isTransactional"),
@@ -45,14 +45,14 @@ _COMMIT_COLUMNS: Final = (
 
 
 class NotedFacts(NamedTuple):
-    """Which facts to note.
+    """The choice of facts to record.
 
     Attributes:
         mode: how damage is handled.
         reads_records: whether the records of batches are read.
-        has_all_kinds: whether to note facts of every `FactKind` in the wide table, or only facts about batches in a
+        has_all_kinds: whether to record facts of every `FactKind` in the wide table, or only facts about batches in a
             separate table.
-        since_ms: do not count batches whose highest timestamp is lower, or read their records; None for all.
+        since_ms: do not count batches whose highest timestamp is lower, and do not read their records; None for all.
         until_ms: do not count batches whose highest timestamp is this or higher; None for all.
     """
 
@@ -90,14 +90,14 @@ class FactRows:
         self._place: tuple[str | None, int | None] = None, None
         self._batches: list[dict[str, Any]] = []
         self._rows = rows_builder(("key", "value", "offset", "timestamp"))
-        #: Batches whose records are in `_rows`, and the positions at which their records begin.
+        #: The batches whose records are in `_rows`, and the positions at which their records begin.
         self._runs: list[tuple[dict[str, Any], int]] = []
         self._sums = Sums()
 
     def add(
         self, place: Place, batch: Batch, position: int | None, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Note a batch, and yield full Arrow batches.
+        """Record a batch, and yield full Arrow batches.
 
         Args:
             place: the origin of the batch.
@@ -136,7 +136,7 @@ class FactRows:
         return 0, 0
 
     def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
-        """Note bytes that are not a valid batch.
+        """Record bytes that are not a valid batch.
 
         Args:
             place: the origin of the bytes.
@@ -154,7 +154,7 @@ class FactRows:
         yield from self._note_damage(place, damage, damage.base_offset if expected is None else expected)
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Note the bytes after the last batch of a partition, only in the wide table; see `BatchRows`."""
+        """Record the bytes after the last batch of a partition, but only in the wide table; see `BatchRows`."""
         if self._noted.has_all_kinds:
             yield from self._note_damage(place, tail, expected, tail="zeros" if tail.reason == ZEROS else "cut")
 
@@ -182,7 +182,7 @@ class FactRows:
         self._batches.append({**row, **more})
 
     def _move(self, place: Place) -> Iterator[pyarrow.RecordBatch]:
-        """Finish the current partition when another one begins, because sums are per partition."""
+        """Finish the current partition if another one begins, because sums are per partition."""
         if self._place != place[:2]:
             yield from self._finish_partition()
             self._place = place[:2]
@@ -192,7 +192,7 @@ class FactRows:
         yield from self._sum_rows(*self._sums.take())
 
     def _take_batches(self) -> Iterator[pyarrow.RecordBatch]:
-        yield from self._take_rows()  # they complete the rows of batches
+        yield from self._take_rows()  # these complete the rows about batches
         if self._batches:
             columns = {name: [row.get(name) for row in self._batches] for name in _BATCH_COLUMNS}
             self._batches.clear()
@@ -271,7 +271,7 @@ def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
 
 
 def _opened(batch: Batch) -> tuple[Batch, int]:
-    """Return a batch decompressed, and its size; a magic 2 batch is decompressed only once."""
+    """Return a batch in decompressed form, and its size; a batch of magic 2 is decompressed only once."""
     if batch.compression == Compression.NONE:
         return batch, batch.size_in_bytes
     if isinstance(batch, MessageBatch):
@@ -282,7 +282,7 @@ def _opened(batch: Batch) -> tuple[Batch, int]:
 
 
 def _note_times(runs: list[tuple[dict[str, Any], int]], times: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
-    """Note the lowest timestamp of each batch, and how many of its records are older than a record before them.
+    """Record the lowest timestamp of each batch, and how many of its records are older than a record before them.
 
     Args:
         runs: batches, and the positions at which their records begin.

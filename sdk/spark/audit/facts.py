@@ -1,8 +1,8 @@
-"""Facts: the audit notes them in one pass over the segments, and builds all tables from them.
+"""Facts: the audit records them in one pass over the segments, and builds all tables from them.
 
-There are four kinds. Facts of every kind can be added up or concatenated, so the facts of a later run extend earlier
-ones, and it does not matter how a run is split into tasks. All kinds share one wide table, because a Spark data source
-has only one table; the columns of other kinds are null.
+There are four kinds. Facts of every kind can be added up or concatenated, so a later run's facts extend earlier ones,
+and it does not matter how a run is split into tasks. All kinds share one wide table, because a Spark data source has
+only one table; in each row, the columns of other kinds are null.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ FACTS: Final = {
     "reason": ("string", pyarrow.string()),
     # For bytes after the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
     "tail": ("string", pyarrow.string()),
-    # For a key: the key itself, the total size of its records' keys and values, and facts about the last record.
+    # For a key: the key itself, the total size of the keys and values of its records, and facts about the last record.
     "key": ("binary", pyarrow.binary()),
     "recordBytes": ("bigint", pyarrow.int64()),
     "lastBytes": ("bigint", pyarrow.int64()),
     "lastIsTombstone": ("boolean", pyarrow.bool_()),
     # For a minute: its number, counted from the epoch.
     "minute": ("bigint", pyarrow.int64()),
-    # For a commit, in addition to the producer of its batch; the offset is null if the commit was deleted.
+    # For a commit, in addition to its batch's producer; the offset is null if the commit was deleted.
     "group": ("string", pyarrow.string()),
     "ofTopic": ("string", pyarrow.string()),
     "ofPartition": ("int", pyarrow.int32()),
@@ -89,22 +89,22 @@ COLUMNS_OF: Final = {
     ),
 }
 
-#: The first column of the wide table; each kind is written to its own folder.
+#: The first column of the wide table; the facts of each kind are written to their own folder.
 _KIND = "kind"
 
-#: The last column: the run that noted the fact, once several runs have been merged.
+#: The last column: the run that recorded the fact, once several runs have been merged.
 NOTED_RUN: Final = "notedRun"
 
 
 def fact_ddl(kind: FactKind | None = None) -> str:
-    """Return the columns of a kind, or of the wide table, as Spark declares them."""
+    """Return the columns of a kind, or of the wide table, in Spark's notation."""
     if kind is not None:
         return ", ".join(f"`{name}` {FACTS[name][0]}" for name in COLUMNS_OF[kind])
     return ", ".join([f"{_KIND} string", *(f"`{name}` {ddl}" for name, (ddl, _) in FACTS.items()), f"{NOTED_RUN} int"])
 
 
 def fact_schema(kind: FactKind | None = None) -> pyarrow.Schema:
-    """Return the columns of a kind, or of the wide table, as Arrow declares them."""
+    """Return the columns of a kind, or of the wide table, as an Arrow schema."""
     if kind is not None:
         return pyarrow.schema([(name, FACTS[name][1]) for name in COLUMNS_OF[kind]])
     columns = ((name, arrow) for name, (_, arrow) in FACTS.items())
@@ -112,11 +112,11 @@ def fact_schema(kind: FactKind | None = None) -> pyarrow.Schema:
 
 
 def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: bool = True) -> pyarrow.RecordBatch:
-    """Return facts in the form that Spark receives.
+    """Return facts in the form in which they are passed to Spark.
 
     Args:
         kind: the kind of all facts.
-        columns: their values, by the names in `COLUMNS_OF`; a missing column is null.
+        columns: their values, keyed by the names in `COLUMNS_OF`; a missing column is null.
         is_wide: whether to add the columns of the other kinds.
     """
     schema = fact_schema(None if is_wide else kind)

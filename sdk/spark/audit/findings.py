@@ -1,4 +1,4 @@
-"""Findings: the audit's numbers, worded for an engineer on call."""
+"""Findings: what the audit's numbers mean, worded for an engineer on call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["Finding", "Severity", "findings_of", "gini"]
 
-#: A key with this share of a topic's records dominates the load of its partition.
+#: A key with this share of a topic's records dominates its partition's load.
 _HOT_KEY_SHARE: Final = 0.2
 
 #: With fewer records than this, shares are not meaningful.
@@ -21,14 +21,14 @@ _RECORDS_MIN: Final = 1000
 #: A partition is large if it is more than this many times the mean size in its topic.
 _LARGE_PARTITION: Final = 2.0
 
-#: A topic with a lower ratio is considered hardly compressed.
+#: A topic with a lower ratio is reported as hardly compressed.
 _COMPRESSION_MIN: Final = 1.1
 
-#: A topic is worth compacting if it has at least this many bytes, and at least this share of them is superseded.
+#: A topic is worth compacting if it has at least this many bytes, of which at least this share is superseded.
 _COMPACTION_MIN: Final = 0.5
 _COMPACTION_BYTES_MIN: Final = 1 << 16
 
-#: Smaller delays are common if several producers write to a partition.
+#: Smaller delays are common when several producers write to a partition.
 _LATE_MS: Final = 60_000
 
 #: The maximum number of names on one line.
@@ -50,10 +50,10 @@ class Finding(NamedTuple):
     """A problem to look at.
 
     Attributes:
-        severity: its severity; also a string: `"bad"`, `"warning"` or `"note"`.
+        severity: its severity, which is also a string: `"bad"`, `"warning"` or `"note"`.
         text: a one-line description: `1 corrupt region, 2.00 KiB`.
-        detail: the location and a possible meaning: `orders-3: a wrong checksum, or no batch at all`. It names at most
-            three partitions, groups or topics, and counts the rest; the tables list all of them.
+        detail: the location and a possible meaning: `orders-3: a wrong checksum, or no batch at all`. At most three
+            partitions, groups or topics are named, and the rest are counted; the tables list all of them.
     """
 
     severity: Severity
@@ -77,11 +77,11 @@ def findings_of(summary: Summary) -> list[Finding]:
 
 
 def gini(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the Gini coefficient of the keys: 0 if all have equally many records, near 1 if one has nearly all.
+    """Return the Gini coefficient of the keys: 0 if all have equally many records, nearly 1 if one has nearly all.
 
     Args:
-        counts: for each group of keys with equally many records, the number of keys and their total number of records;
-            rarest keys first.
+        counts: for each group of keys with equally many records, the number of keys and their total number of records,
+            with the rarest keys first.
     """
     keys = sum(number for number, _ in counts)
     records = sum(together for _, together in counts)
@@ -96,7 +96,7 @@ def gini(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def _of_losses(summary: Summary) -> Iterator[Finding]:
-    """Report the total loss, then the losses that files other than segments reveal."""
+    """Report the total loss, followed by the losses that files other than segments reveal."""
     lost = _with(summary, "lostRecords")
     if lost:
         records = sum(row["lostRecords"] for row in lost)
@@ -122,7 +122,7 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_ends(summary: Summary) -> Iterator[Finding]:
-    """Report bytes after the last batch of partitions, and other states in which a broker never leaves a log."""
+    """Report bytes after the last batches of partitions, and other states in which a broker never leaves a log."""
     cut = _with(summary, "cutBytes")
     if cut:
         size = sum(row["cutBytes"] for row in cut)
@@ -207,7 +207,7 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
-    behind = [row for row in summary.groups if row["lag"]]  # the groups with the largest lag, largest first
+    behind = [row for row in summary.groups if row["lag"]]  # groups with a lag, largest lag first
     if behind:
         names = list(dict.fromkeys(row["group"] for row in behind))
         worst = behind[0]

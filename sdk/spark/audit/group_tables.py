@@ -1,8 +1,8 @@
 """Tables about groups: commits and lags.
 
-The end of a partition at the time of a commit is not stored. It is derived from the timestamps of the partition's
-batches, and is as accurate as the producers' clocks: the log end is the end of the batches whose highest timestamp is
-not after the commit.
+Where a partition ended at the time of a commit is not stored. It is derived from the timestamps of the partition's
+batches, and is only as accurate as the producers' clocks: the log end is taken to be the end of the batches whose
+highest timestamp is not after the commit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the commits that count; transactional ones count once a `COMMIT` marker has ended their transaction."""
+    """Return the commits in effect; transactional ones need a `COMMIT` marker that has ended their transaction."""
     is_transactional = f.coalesce("isTransactional", f.lit(False))
     ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
     both = commits.where(is_transactional).unionByName(
         ends.select(*_PARTITION, "producerId", "lastOffset", "controlType"), allowMissingColumns=True
     )
-    # In reverse log order, because window frames that grow from the beginning are cheap in Spark.
+    # In reverse log order, because window frames that start at the beginning are cheap in Spark.
     behind = (
         Window.partitionBy(*_PARTITION, "producerId")
         .orderBy(f.desc("lastOffset"))
@@ -42,9 +42,9 @@ def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the history: each commit that counts, with the log end at that time and the lag.
+    """Return the history: each commit in effect, with the lag and the log end at that time.
 
-    Log end and lag are null for partitions that were not read.
+    The log end and the lag are null for partitions that were not read.
     """
     said = (
         applied(commits, batches)

@@ -1,7 +1,7 @@
-"""Tables about keys: the most frequent ones, their skew, and the effect of compaction.
+"""Tables about keys: the most frequent keys, the skew, and the effect of compaction.
 
-The keys of a topic are never collected in one place: records are counted per key, and keys are then counted per record
-count, of which there are few.
+The keys of a topic are never collected in one place: records are counted per key, and then keys are counted per record
+count, of which there are few different ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOP_KEYS", "compaction", "key_counts", "keys_of_partitions", "top_keys"]
 
-#: Number of rows per topic in `top_keys`.
+#: The number of rows per topic in `top_keys`.
 TOP_KEYS: Final = 20
 
 _PARTITION: Final = ("topic", "partition")
@@ -38,7 +38,7 @@ def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
 
 
 def compaction(keys: DataFrame) -> DataFrame:
-    """Return what compaction would keep of each partition: the last record for each key.
+    """Return what compaction would keep in each partition: the last record for each key.
 
     Args:
         keys: the result of `keys_of_partitions`.
@@ -59,7 +59,7 @@ def compaction(keys: DataFrame) -> DataFrame:
 
 
 def key_counts(keys: DataFrame) -> DataFrame:
-    """Return how many keys of a topic have each record count: the topic's complete skew in few rows.
+    """Return, for each topic and record count, the number of keys that have it: the complete skew in few rows.
 
     Args:
         keys: the result of `keys_of_partitions`.
@@ -85,7 +85,7 @@ def top_keys(keys: DataFrame) -> DataFrame:
         )
     )
     totals = by_key.groupBy("topic").agg(f.sum("records").alias("recordsWithKey"))
-    # Spark keeps only the first rows of each task before it sorts them all.
+    # Spark keeps only the first rows of each task before sorting all of them.
     first = Window.partitionBy("topic").orderBy(f.desc("records"), "key")
     ranked = by_key.withColumn("rank", f.row_number().over(first)).where(f.col("rank") <= TOP_KEYS)
     return ranked.join(totals, "topic").select(

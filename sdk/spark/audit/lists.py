@@ -1,6 +1,6 @@
 """The lists at the end of the report: partitions, corrupt regions, gaps, duplicates, transactions.
 
-The templates `lists.html.jinja` and `parts.html.jinja` show them.
+The templates `lists.html.jinja` and `parts.html.jinja` render them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
 
 __all__ = ["Column", "FoldedList", "folded_list", "lists"]
 
-#: The maximum number of lines in the list of partitions, which shows the largest.
+#: The maximum number of lines in the list of partitions, which contains the largest ones.
 _PARTITIONS_SHOWN: Final = 1000
 
 
@@ -42,7 +42,7 @@ class FoldedList(NamedTuple):
         title: the title of the list.
         columns: the columns, from left to right.
         rows: the text of each cell.
-        size: the number of rows shown, and whether there are more.
+        size: text that gives the number of rows shown, and says whether there are more.
         is_open: whether it is initially expanded.
     """
 
@@ -118,7 +118,7 @@ def lists(summary: Summary) -> list[FoldedList]:
 def _losses(losses: Sequence[Row]) -> FoldedList:
     return folded_list(
         "Probably lost",
-        ("partition", "from offset#", "to offset#", "offsets#", "cause", "said by"),
+        ("partition", "from offset#", "to offset#", "offsets#", "cause", "reported by"),
         [(*_missing(row), _CAUSES[row["cause"]], row["file"]) for row in losses],
         is_open=True,
     )
@@ -134,7 +134,7 @@ def folded_list(
         names: the titles of its columns; a column whose title ends with `#` contains numbers.
         rows: the text of each cell.
         is_open: whether it is initially expanded.
-        limit: the maximum number of rows to show; if there are more, `size` says so.
+        limit: the maximum number of rows to show; if there are more, `size` says that.
     """
     columns = [Column(name.removesuffix("#"), name.endswith("#")) for name in names]
     size = f"{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}"

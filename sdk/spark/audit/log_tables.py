@@ -33,10 +33,10 @@ __all__ = [
 
 _PARTITION: Final = ("topic", "partition")
 
-#: Lower bounds of the lateness of batches, in ms: the rows of `lateness`.
+#: Lower bounds for the lateness of batches, in ms, which become the rows of `lateness`.
 LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
-#: The times that Spark can represent: those whose microseconds fit in 64 bits.
+#: The times that Spark can represent: those that fit into 64 bits in microseconds.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
 
 
@@ -46,7 +46,7 @@ def sound(batches: DataFrame) -> DataFrame:
 
 
 def counted(batches: DataFrame) -> DataFrame:
-    """Return the batches that count: those in the requested time range, excluding control batches."""
+    """Return the batches to count: those in the requested time range, excluding control batches."""
     return sound(batches).where(f.col("isCounted") & ~f.col("isControl"))
 
 
@@ -56,7 +56,7 @@ def time_of(milliseconds: Column) -> Column:
 
 
 def compression(batches: DataFrame) -> DataFrame:
-    """Return sums over batches by codec."""
+    """Return sums over batches, grouped by codec."""
     return (
         counted(batches)
         .groupBy(*_PARTITION, "compression")
@@ -70,18 +70,18 @@ def compression(batches: DataFrame) -> DataFrame:
 
 
 def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
-    """Return the offsets that no batch has, and the cause as indicated by the surrounding batches.
+    """Return the offsets that no batch has, and the cause that the surrounding batches suggest.
 
-    The cause is `damage` if there are damaged bytes in between; `cleaning` if batches of the partition lack records
-    because of compaction, or if the partition is known to be compacted up to there; `retention` if a run found nothing
-    where the previous one had ended; otherwise `unknown`.
+    The cause is `damage` if there are damaged bytes in between; `cleaning` if batches in the partition lack records
+    because of compaction, or if the partition is known to be compacted up to that offset; `retention` if a run found
+    nothing where the previous run had ended; otherwise `unknown`.
 
     Args:
         batches: the facts.
         cleaned: topic, partition and `cleanedOffset`, the offset up to which the partition has been compacted, among
             other columns.
     """
-    # Damage has the offset expected there, so it sorts before the following batch.
+    # Damage is given the offset expected at its position, so it sorts before the following batch.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     lacks_records = f.col("lacksRecords").cast("int")
@@ -113,17 +113,18 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
 
 
 def duplicates(batches: DataFrame) -> DataFrame:
-    """Return batches with sequence numbers that the same producer has used before in the partition.
+    """Return the batches with sequence numbers that the same producer has already used in the partition.
 
     `sequenceBefore` is the highest number used before, `followsOffset` is the last offset of the newest batch that ends
-    with it, and `records` counts those records of the batch whose numbers are not above it. Batches that coordinators
-    write to their own topics on behalf of a producer are omitted: each begins with 0, and no broker checks that.
+    with it, and `records` is the number of records in the batch whose numbers are not above it. Batches that
+    coordinators write to their own topics on behalf of a producer are omitted: each begins with 0, and brokers do not
+    check these numbers.
     """
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
     upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = producer.rowsBetween(Window.unboundedPreceding, -1)
-    # Counted upwards from the previous batch. A step of more than half the number range is a step back, unless that
-    # many offsets are in between.
+    # Counted upwards from the previous batch. A step of more than half the number range is treated as a step back,
+    # unless that many offsets lie in between.
     ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(SEQUENCES))
     goes_back = (ahead > SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
     found = (
@@ -131,7 +132,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
         .where(~f.col("topic").isin(*sorted(INTERNAL_TOPICS)))
         .withColumn("step", f.when(goes_back, ahead - SEQUENCES).otherwise(ahead))
-        # As if the numbers never wrapped: each is counted from the first known number.
+        # The numbers as if they never wrapped: each is counted from the first known number.
         .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
         .withColumn("last", f.col("first") + f.col("lastOffset") - f.col("baseOffset"))
         .withColumn("used", f.max(f.struct("last", "lastOffset")).over(before))
@@ -151,12 +152,12 @@ def duplicates(batches: DataFrame) -> DataFrame:
 
 
 def _sequence(name: str) -> Column:
-    """Return an unwrapped sequence number as producers write it."""
+    """Return an unwrapped sequence number in the form that producers write."""
     return f.pmod(f.col(name), f.lit(SEQUENCES))
 
 
 def transactions(batches: DataFrame) -> DataFrame:
-    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` as the marker says, otherwise `OPEN`."""
+    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` from the marker, otherwise `OPEN`."""
     before = Window.partitionBy(*_PARTITION, "producerId").orderBy("baseOffset")
     is_marker = f.col("controlType").isin("COMMIT", "ABORT")
     numbered = (
@@ -186,7 +187,7 @@ def transactions(batches: DataFrame) -> DataFrame:
 
 
 def lateness(batches: DataFrame) -> DataFrame:
-    """Return, by lateness, the number of batches with a record older than the newest record before them.
+    """Return, for each lateness, the number of batches with a record older than the newest record before them.
 
     A row counts the batches that are late by at least `lateMs` and by less than the next bound in `LATE_MS`; the row
     with a null `lateMs` counts batches that are not late.
@@ -217,20 +218,20 @@ def minute_sums(minutes: DataFrame) -> DataFrame:
 
 
 def rates(minutes: DataFrame) -> DataFrame:
-    """Return records and the bytes of their keys and values, by minute; null if Spark cannot represent the minute."""
+    """Return the records per minute, and the bytes of their keys and values; minutes unknown to Spark are null."""
     minute = time_of(f.try_multiply("minute", f.lit(60_000)))
     return minute_sums(minutes.select(*_PARTITION, minute.alias("minute"), "records", "recordBytes"))
 
 
 def last_damage(batches: DataFrame) -> DataFrame:
-    """Return the facts about damage, once for each position.
+    """Return the facts about damage, one for each position.
 
-    Every run sees the damage at the end of a partition, which may have grown or shrunk since, so the last fact counts.
-    If a later run finds a batch there instead, the broker has truncated the damage, as it does with a partially written
-    batch. Damage from a broker has no position, only the expected offset.
+    Every run sees the damage at the end of a partition, which may have grown or shrunk since then, so the last fact is
+    used. If a later run finds a batch there instead, the broker has truncated the damage, as it does with a partially
+    written batch. Damage read from a broker has no position, only the expected offset.
     """
     offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
-    file = f.substring_index("path", "/", -1)  # the folder may have been renamed by then
+    file = f.substring_index("path", "/", -1)  # the folder may have been renamed between runs
     said = f.struct("run", "path", "sizeBytes", "baseOffset", "reason", "tail")
     last = (
         batches.where(f.col("reason").isNotNull())
@@ -238,7 +239,7 @@ def last_damage(batches: DataFrame) -> DataFrame:
         .agg(f.max_by(said, "run").alias("last"))
         .select(*_PARTITION, "position", "last.*")
     )
-    # A run begins where the previous one ended, so everything it finds comes after earlier damage.
+    # A run begins where the previous one ended, so everything that it finds comes after earlier damage.
     place = [f.col(name).alias(f"{name}After") for name in _PARTITION]
     after = sound(batches).groupBy(*place, f.col("run").alias("runAfter")).agg(f.min("baseOffset").alias("first"))
     is_mended = (f.col("run") < f.col("runAfter")) & (
@@ -256,7 +257,7 @@ def corrupt(batches: DataFrame) -> DataFrame:
 
 
 def losses(gaps: DataFrame, noted: DataFrame) -> DataFrame:
-    """Return the lost offsets, as shown by batches and by the files next to them.
+    """Return the lost offsets, as revealed by batches and by the files next to them.
 
     Args:
         gaps: the table of gaps.

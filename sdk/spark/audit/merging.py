@@ -1,4 +1,4 @@
-"""Facts of many runs, merged as if one run had noted them, so that an audit continued every hour stays fast."""
+"""Merge the facts of many runs as if one run had recorded them, which keeps an hourly audit fast."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNS_MAX", "merged"]
 
-#: The maximum number of runs whose facts are kept separately; each run adds one file per task.
+#: The maximum number of runs whose facts are kept separate; each run adds one file per task.
 RUNS_MAX: Final = 16
 
 
 def merged(facts: DataFrame) -> DataFrame:
-    """Return facts as one run would have noted them, without duplicates from several runs.
+    """Return facts as one run would have recorded them, without duplicates from several runs.
 
-    Facts about batches keep the number of the run that noted them.
+    Facts about batches keep the number of the run that recorded them.
 
     Args:
         facts: the wide table, with the number of the run.

@@ -1,6 +1,6 @@
-"""Pages of the report, from the templates in `templates/`, which contain all of its HTML and SVG.
+"""Render the report's pages from the templates in `templates/`, which contain all of its HTML and SVG.
 
-Every value is escaped, because names of topics, groups and keys may contain anything.
+Every value is escaped, because the names of topics, groups and keys may contain anything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def rendered(template: str, **values: object) -> str:
 
     Args:
         template: the name of its file.
-        values: the values to insert, by name.
+        values: the values to insert, keyed by name.
     """
     return str(environment().get_template(template).render(values))
 
@@ -40,7 +40,7 @@ def environment() -> Environment:
 
 
 def _coordinate(value: float) -> str:
-    """Return a position in a plot, to a tenth of a pixel."""
+    """Return a position in a plot, rounded to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 

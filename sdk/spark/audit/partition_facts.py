@@ -1,9 +1,9 @@
-"""Where partitions begin and what they have reached, from the files next to their segments; does not need Spark.
+"""Where partitions begin and which offsets they have reached, from the files next to their segments; without Spark.
 
-A log that has lost a segment, or its end, looks like one that retention has shortened. But a broker records the extent
-of a log elsewhere: `replication-offset-checkpoint`, `recovery-point-offset-checkpoint` and the names of producer
+A log that has lost a segment or its end looks like one that retention has shortened. However, a broker also records the
+extent of a log elsewhere: `replication-offset-checkpoint`, `recovery-point-offset-checkpoint` and the names of producer
 snapshots contain offsets that a partition has reached, and the first epoch in `leader-epoch-checkpoint` begins where
-the log begins. These records never run ahead of the log, so if they mention offsets that the segments lack, data is
+the log begins. These files are never ahead of the log, so if they mention offsets that the segments lack, data is
 missing.
 
 Source: `ReplicaManager.checkpointHighWatermarks`, `LogManager`, `LeaderEpochFileCache`, `ProducerStateManager`.
@@ -47,22 +47,22 @@ __all__ = [
     "read_partition_facts",
 ]
 
-#: Files of a data directory whose older segments may exist only in tiered storage.
+#: Files that show that a data directory's older segments may exist only in tiered storage.
 _TIERED: Final = re.compile(r".*/(?:remote-log-index-cache|__remote_log_metadata-\d+)/.*", re.DOTALL)
 
-#: Checkpoints of a data directory that contain an offset reached by each partition.
+#: Checkpoints in a data directory that contain an offset reached by each partition.
 _REACHED: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS)
 
 
 class CheckpointedOffset(NamedTuple):
-    """An offset of a partition, and the name of the checkpoint, snapshot or index that shows it."""
+    """An offset in a partition, and the name of the checkpoint, snapshot or index that shows it."""
 
     offset: int
     file: str
 
 
 class PartitionFacts(NamedTuple):
-    """Facts about a partition other than its batches.
+    """What is known about a partition apart from its batches.
 
     Attributes:
         first_base: the base offset in the name of its first segment; None if it has no segment.
@@ -71,7 +71,7 @@ class PartitionFacts(NamedTuple):
         reached: an offset that the partition has reached; None if unknown.
         log_start: where it begins, if the first segment also contains deleted records; None if unknown.
         cleaned: the offset up to which it has been compacted; None if unknown.
-        is_named: whether the high-watermark checkpoint of its data directory names it; None if there is no such
+        is_named: whether the high watermark checkpoint of its data directory names it; None if there is no such
             checkpoint.
         is_tiered: whether older segments may be in tiered storage.
         unindexed: the number of segments with records, before the last one, that have no index.
@@ -88,7 +88,7 @@ class PartitionFacts(NamedTuple):
     unindexed: int = 0
 
     def agreeing_with(self, later: Self) -> Self:
-        """Return the facts that this and a later reading both show, because a broker may have written in between."""
+        """Return the facts that this and a later reading both show; a broker may have written in between."""
         bases = [base for base in (self.first_base, later.first_base) if base is not None]
         starts, ends = (self.start, later.start), (self.reached, later.reached)
         return self._replace(
@@ -110,7 +110,7 @@ class Cause(StrEnum):
     PARTITION = "partition"
     #: The log begins before its first segment.
     START = "start"
-    #: No batch has these offsets, and nothing explains that.
+    #: No batch has these offsets, and nothing explains this.
     GAP = "gap"
     #: The batches that had these offsets are damaged.
     DAMAGE = "damage"
@@ -135,13 +135,13 @@ class Loss(NamedTuple):
 
 
 def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
-    """Return the offsets that a partition once had according to its files, but that no segment has.
+    """Return the offsets that a partition once had, according to its files, but that are in no segment.
 
-    Gaps and damage between batches are not included, because the batches themselves reveal them.
+    Gaps and damage between batches are excluded, because the batches themselves reveal them.
 
     Args:
         facts: the facts from the files.
-        reached: the offset after its last batch; None without a batch.
+        reached: the offset after its last batch; None if it has no batch.
     """
     log_start = facts.log_start or 0
     noted = facts.reached or CheckpointedOffset(0, "")
@@ -155,7 +155,7 @@ def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
         if begin < first:
             found.append(Loss(begin, first, Cause.START, facts.start.file))
     end = max(first, log_start, 0 if reached is None else reached)
-    # No gap between batches reveals data missing before an empty segment, and the segment's name may also be wrong, so
+    # Data missing before an empty segment leaves no gap between batches, and the segment's name may also be wrong, so
     # use the files.
     behind = last if facts.reached is None else min(last, noted.offset)
     if end < behind and (facts.cleaned or 0) < behind:
@@ -169,7 +169,7 @@ def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
 def agreeing_facts(
     before: Mapping[TopicPartition, PartitionFacts], later: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return the facts on which two readings agree: a partition that was deleted in between has lost nothing."""
+    """Return the facts on which two readings agree; a partition that was deleted in between has lost nothing."""
     return {
         partition: facts.agreeing_with(later[partition]) for partition, facts in before.items() if partition in later
     }
@@ -178,7 +178,7 @@ def agreeing_facts(
 def read_partition_facts(
     files: SegmentFiles, segments: Iterable[FoundSegment], listed: Iterable[ListedFile]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return the facts about each partition that has a file, or that the high-watermark checkpoint names.
+    """Return the facts about each partition that has a file or is named in the high watermark checkpoint.
 
     Args:
         files: the segment files.
@@ -200,7 +200,7 @@ def read_partition_facts(
     epochs = _epochs(files, layout)
     found: dict[TopicPartition, PartitionFacts] = {}
     for path, folder in layout.folders.items():
-        # A partition may be in two data directories while it is being moved: the copy with segments counts.
+        # A partition may be in two data directories while it is being moved; the copy with segments is used.
         if folder.partition not in found or of_path[path]:
             facts = checkpoints[folder.directory].facts(folder.partition)
             found[folder.partition] = _with_folder(facts, folder, of_path[path], epochs.get(path, []))
@@ -243,7 +243,7 @@ def loss_rows(
 
 
 def _log_start(facts: PartitionFacts) -> int | None:
-    """Return where a log begins; None if its files do not show this."""
+    """Return where a log begins; None if its files do not show that."""
     said = [each for each in (facts.log_start, facts.start and facts.start.offset) if each is not None]
     return max(said, default=None)
 
@@ -256,7 +256,7 @@ class _Folder(NamedTuple):
         directory: the data directory that contains it.
         partition: the partition.
         names: the names of its files.
-        meant: the file names that a path or a pattern matches; if there are any, only these were requested.
+        meant: the file names that a path or a pattern matches; if there are any, only those were requested.
     """
 
     path: str
@@ -267,10 +267,10 @@ class _Folder(NamedTuple):
 
 
 class _Layout:
-    """The data directories of brokers, by the paths of their files.
+    """The data directories of brokers, as inferred from the paths of their files.
 
     Attributes:
-        folders: the folders of partitions, by path.
+        folders: the folders of partitions, keyed by path.
         directories: the data directories that contain these folders.
         whole: the directories that were listed completely, with their high watermarks.
         has_tiers: whether any of them indicates that older segments are in tiered storage.
@@ -307,7 +307,7 @@ class _Checkpoints:
     """The checkpoints of a data directory.
 
     Attributes:
-        offsets: the content of each checkpoint, by name.
+        offsets: the content of each checkpoint, keyed by name.
     """
 
     def __init__(self, files: SegmentFiles, directory: str) -> None:
@@ -315,7 +315,7 @@ class _Checkpoints:
         self.offsets = {name: files.offsets(f"{directory}/{name}") for name in names}
 
     def facts(self, partition: TopicPartition) -> PartitionFacts:
-        """Return their facts about a partition."""
+        """Return what they say about a partition."""
         watermarks = self.offsets[HIGH_WATERMARKS]
         reached = [
             CheckpointedOffset(each[partition], name) for name in _REACHED if partition in (each := self.offsets[name])
@@ -339,7 +339,7 @@ def _with_folder(
         return facts._replace(reached=None, is_named=None)
     snapshots, indexes = (_offsets_in(folder.names, suffix) for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX))
     bases = {segment.base_offset for segment in segments}
-    # Some brokers write a segment's index only once the segment is complete.
+    # Some brokers do not write a segment's index until the segment is complete.
     sealed = {each.base_offset for each in segments if each.size_bytes and each.end_offset is not None}
     reached = [] if facts.reached is None else [facts.reached]
     reached += [CheckpointedOffset(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
@@ -367,7 +367,7 @@ def _highest(offsets: Iterable[CheckpointedOffset]) -> CheckpointedOffset | None
 
 
 def _epochs(files: SegmentFiles, layout: _Layout) -> dict[str, list[tuple[int, int]]]:
-    """Return the leader epochs by partition folder; none for a damaged file, which brokers recreate."""
+    """Return the leader epochs, keyed by partition folder; none for a damaged file, which brokers recreate."""
 
     def read(path: str) -> list[tuple[int, int]]:
         content = files.read(f"{path}/{LEADER_EPOCHS}")

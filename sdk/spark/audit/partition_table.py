@@ -1,4 +1,4 @@
-"""The table of partitions: one row per partition, with the sums of the other tables."""
+"""The table of partitions: one row per partition, with sums over the other tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def partitions(batches: DataFrame, partition_facts: DataFrame, written: Callable
 
     Args:
         batches: the facts.
-        partition_facts: facts from other files, one row per partition.
+        partition_facts: the facts from other files, one row per partition.
         written: returns one of the other tables.
     """
     known = partition_facts.drop("cleanedOffset").withColumnRenamed("unindexed", "segmentsWithoutIndex")
@@ -76,7 +76,7 @@ def _times(batches: DataFrame) -> DataFrame:
 
 
 def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
-    """Return the sums of the other tables, by partition."""
+    """Return the sums over the other tables, grouped by partition."""
     return [
         _summed(
             written("compression"),
@@ -126,7 +126,7 @@ def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
 
 
 def _epoch_steps(batches: DataFrame) -> DataFrame:
-    """Return how often a batch has a lower leader epoch than the batch before it, which no leader writes."""
+    """Return how often a batch has a lower leader epoch than the batch before it; no leader writes such a batch."""
     before = f.lag("leaderEpoch").over(Window.partitionBy(*_PARTITION).orderBy("baseOffset"))
     placed = (
         sound(batches)

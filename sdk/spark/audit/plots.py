@@ -29,8 +29,8 @@ __all__ = [
     "stacked",
 ]
 
-#: The widths of a plot that spans half the page or all of it, in approximate pixels, so text has the same size in all
-#: plots.
+#: The widths of plots that span half the page or all of it, in approximate pixels, which gives text the same size in
+#: all plots.
 _WIDTH: Final = 540
 WIDE: Final = 1110
 _SMALL: Final = 340
@@ -52,7 +52,7 @@ class Series(NamedTuple):
 
     Attributes:
         name: the name in the legend.
-        points: times in ms, with a number for each.
+        points: pairs of a time in ms and a number.
         style: the CSS class of their colour.
     """
 
@@ -112,7 +112,7 @@ class Part(NamedTuple):
 
 
 class Rect(NamedTuple):
-    """A rectangle whose upper left corner is at `x` and `y`; `title` is shown on hover, as with the other marks."""
+    """A rectangle with its upper left corner at `x` and `y`; `title` is shown on hover, as for all marks."""
 
     style: str
     x: float
@@ -124,7 +124,7 @@ class Rect(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A line or an area, whose path is given in `steps` as SVG commands."""
+    """A line or an area; `steps` contains its path as SVG commands."""
 
     style: str
     steps: str
@@ -142,7 +142,7 @@ class Circle(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text on its baseline; the style determines which end of the text is at `x`."""
+    """Text on its baseline; the style determines which end of the text is at `x`."""
 
     style: str
     x: float
@@ -161,7 +161,7 @@ Mark = Rect | Path | Circle | Text | Group
 
 
 class LegendEntry(NamedTuple):
-    """What a colour stands for; `value` and `share` are empty if the axes of a plot show them."""
+    """The meaning of a colour; `value` and `share` are empty if the axes of the plot show them."""
 
     style: str
     name: str
@@ -249,7 +249,7 @@ def lines(
 
 
 def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> Plot:
-    """Return bars one below the other, each with its name and value."""
+    """Return bars stacked vertically, each with its name and value."""
     top = max((max(item.value, item.outline) for item in items), default=0) or 1
     room = width - name_width - 104
     groups = []
@@ -270,7 +270,7 @@ def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> Pl
 
 
 def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> Plot:
-    """Return columns side by side, with names below if there is room."""
+    """Return columns side by side, with names below them if there is room."""
     top = _ceiling(max((item.value for item in items), default=0), unit)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(items), 1)
     bar = min(max(width * 0.72, width - 3), 46) if width > 3 else width
@@ -313,7 +313,7 @@ def lorenz(points: Sequence[tuple[float, float]], title: str) -> Plot:
 
 
 def split(parts: Sequence[Part]) -> Plot:
-    """Return a whole as a single bar divided into its parts, with a legend below."""
+    """Return a whole as a single bar that is divided into its parts, with a legend below."""
     total = sum(part.value for part in parts) or 1
     x, marks, legend = 0.0, [], []
     for part in parts:

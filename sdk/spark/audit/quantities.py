@@ -25,7 +25,7 @@ NONE: Final = "\N{EN DASH}"
 _THOUSANDS: Final = ("", " k", " M", " G", " T", " P", " E")
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
-#: Pairs of units for a span, each with its length in ms, and the maximum of the larger unit.
+#: Pairs of units for a span, each with its length in ms, and the maximum number of the larger unit.
 _SPANS: Final = (
     ((60_000, "min"), (1_000, "s"), 60),
     ((3_600_000, "h"), (60_000, "min"), 24),
@@ -57,7 +57,7 @@ def range_text(first: int | None, last: int | None) -> str:
 
 
 def percent_text(part: float) -> str:
-    """Return a fraction as a percentage; only exactly 0 and 1 are shown as 0 and 100."""
+    """Return a fraction as a percentage; only exactly 0 and 1 become 0 and 100."""
     if 0 < part < 0.001:
         return "< 0.1 %"
     if 0.9995 <= part < 1:
@@ -71,7 +71,7 @@ def ratio_text(ratio: float | None) -> str:
 
 
 def span_text(milliseconds: float) -> str:
-    """Return a span in its two largest units: 2 d 3 h, 1.5 s."""
+    """Return a time span in its two largest units: 2 d 3 h, 1.5 s."""
     if round(milliseconds) < 1000:
         return f"{milliseconds:.0f} ms"
     if round(milliseconds / 1000, 1) < 60:

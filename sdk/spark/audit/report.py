@@ -1,7 +1,7 @@
-"""The report: one self-contained HTML page, which a browser can display offline.
+"""The report: one self-contained HTML page that a browser can display offline.
 
 It begins with the numbers and the findings, continues with plots for all topics, for each topic and for groups, and
-ends with lists. Its HTML is in `templates/`.
+ends with lists. The HTML is in `templates/`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _tiles(summary: Summary, findings_count: int) -> list[_Tile]:
         ("Time", span, f"from {time_text(first)[:10]}" if first is not None else ""),
         ("Groups", count_text(numbers["groups"] or 0), f"{count_text(summary.lag)} behind"),
         *([("Lost", count_text(lost), "records, probably")] if (lost := numbers["lostRecords"]) else []),
-        ("Findings", str(findings_count), "see below" if findings_count else "nothing to look at"),
+        ("Findings", str(findings_count), "see below" if findings_count else "nothing needs attention"),
     ]
     return [_Tile(*tile) for tile in tiles]
 

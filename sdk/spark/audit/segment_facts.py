@@ -1,7 +1,7 @@
 """The audit's data sources for segments: one for batches, and one for all facts about them.
 
-Both read segments like `kafka_segments`, with its options. They have a row per batch, or the wide table of `facts.py`,
-instead of a row per record.
+Both read segments as `kafka_segments` does, with its options. Instead of a row per record, they return a row per batch,
+or the wide table of `facts.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KafkaBatches(DataSource):
     """A row per batch in a broker's log segments, from the batch headers.
 
     Attributes:
-        noted: which facts to note, regardless of the time range.
+        noted: which facts to record, regardless of the time range.
         mode: how damage is handled; None if the user decides.
         logs_loss: whether files that are removed during the query are only logged, and never become a row.
     """
@@ -62,7 +62,7 @@ class KafkaBatches(DataSource):
         options.check_batch()
         if options.is_committed_only or options.pushdown:
             option = "isolationLevel" if options.is_committed_only else "pushdown"
-            raise ConfigurationError(option, self.options.get(option), "only for records")
+            raise ConfigurationError(option, self.options.get(option), "only supported when records are read")
         mode = self.mode or options.mode
         noted = self.noted._replace(
             mode=mode, since_ms=options.starting_timestamp_ms, until_ms=options.ending_timestamp_ms
@@ -71,7 +71,7 @@ class KafkaBatches(DataSource):
 
 
 class OpenedBatches(KafkaBatches):
-    """A row per batch, with further facts that only the records of the batch reveal."""
+    """A row per batch, with further facts that only the batch's records reveal."""
 
     noted = KafkaBatches.noted._replace(reads_records=True)
 
@@ -84,8 +84,8 @@ class OpenedBatches(KafkaBatches):
 class AuditFacts(KafkaBatches):
     """The wide table of all facts.
 
-    Damage is always included. Records that retention removed while the audit ran are not, because they would remain in
-    the tables as damage when a later audit continues this one.
+    Damage is always included. Records that retention removed while the audit was running are not, because they would
+    remain in the tables as damage when a later audit continues this one.
     """
 
     noted = NotedFacts()
@@ -120,17 +120,17 @@ class FactReader(SegmentReader):
         self._noted = noted
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Accept paths without segments if an earlier audit has read them, because it knows their former content."""
+        """Accept paths without segments if an earlier audit has read them, since it knows their former content."""
         if not self._noted.has_all_kinds:
             super().check_found(segments, listed)
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
-        """Accept topics without a segment if an earlier audit has read them, because it knows their former content."""
+        """Accept topics without a segment if an earlier audit has read them, since it knows their former content."""
         if not self._noted.has_all_kinds:
             super().check_there(segments)
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return a partition's wanted offsets regardless of time, because omitted offsets would look like a gap."""
+        """Return a partition's wanted offsets, regardless of time, because omitted offsets would look like a gap."""
         wanted = super().wanted(segment)
         return None if wanted is None else wanted._replace(start_timestamp_ms=None, end_timestamp_ms=None)
 
@@ -146,6 +146,6 @@ class FactReader(SegmentReader):
 
 
 def read_source(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> DataFrame:
-    """Return the options of a source."""
+    """Return what a data source reads, given its options."""
     spark.dataSource.register(source)
     return spark.read.format(source.name()).options(**options).load()

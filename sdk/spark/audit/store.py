@@ -1,13 +1,13 @@
-"""The folder of an audit: the noted facts, the offsets reached, and the tables of the last completed run.
+"""The folder of an audit: recorded facts, the offsets reached, and the tables from the last completed run.
 
-    current -> versions/7         the last complete version; everything else is reached through it
+    current -> versions/7         the last complete version, through which everything else is reached
     tables -> current/tables      a folder for each table
-    report.html -> current/report.html        if that version has one
-    versions/7/manifest.json      the checkpoint: which facts count, and where each partition continues
-    facts/run=7/                  the facts that a run noted
+    report.html -> current/report.html        if that version has a report
+    versions/7/manifest.json      the checkpoint: which facts are in use, and where each partition continues
+    facts/run=7/                  the facts that a run recorded
 
-A run writes its facts and its version, and then replaces the link `current` in one step. So if it is killed at any
-point, either the old state or the new one is complete. The next run removes the leftovers of a killed run.
+A run writes its facts and its version, and then replaces the link `current` in one step. Whenever it is killed, either
+the old state or the new one is complete. The next run removes the leftovers of a killed run.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["AuditStore", "Manifest"]
 
-#: The format of the manifest and the facts; an audit in another format cannot be continued.
+#: The version of the format of manifest and facts; an audit in another format cannot be continued.
 _FORMAT: Final = 3
 
 _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 
-#: Public links next to `current`, which lead through it.
+#: The public links next to `current`, which point through it.
 _LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
 
 
@@ -42,11 +42,11 @@ class Manifest(NamedTuple):
 
     Attributes:
         version: its number; 0 before the first version.
-        options: the user's options; different options need a different folder.
-        runs: the runs whose facts count.
+        options: the user's options; other options require another folder.
+        runs: the runs whose facts are in use.
         next_offsets: where each partition continues, `[topic][partition]`.
         last_batches: facts that distinguish the batch before that position from others, `[topic][partition]`.
-        topic_ids: the topic ids at the brokers, by topic.
+        topic_ids: the topic ids at the brokers, keyed by topic name.
     """
 
     version: int = 0
@@ -61,7 +61,7 @@ class AuditStore:
     """The folder of an audit, for one run.
 
     Args:
-        folder: its path. It is created if it does not exist; Spark's workers must reach it by the same path.
+        folder: its path. The folder is created if it does not exist; Spark's workers must reach it by the same path.
         options: the user's options.
 
     Attributes:
@@ -109,7 +109,7 @@ class AuditStore:
         return self.version_folder / "tables" / name
 
     def uri(self, path: Path) -> str:
-        """Return a path below the folder as a URI, because Spark's default file system may not be the local one."""
+        """Return a path below the folder as a URI: Spark's default file system may not be the local one."""
         return f"file://{path}"
 
     def __enter__(self) -> Self:
@@ -128,7 +128,7 @@ class AuditStore:
         return self
 
     def forget(self) -> None:
-        """Let the next version start over; the current version is kept until the next one is complete."""
+        """Make the next version start over; the current version is kept until the next one is complete."""
         self.before = Manifest(version=self.before.version, options=self.before.options)
 
     def __exit__(self, *error: object) -> None:
@@ -182,7 +182,7 @@ class AuditStore:
         return manifest._replace(runs=tuple(manifest.runs))
 
     def _own_names(self) -> set[str]:
-        """Return the names that killed runs may have left before the first version; empty if the folder has no mark."""
+        """Return the names that killed runs may have left before the first version; none if the folder has no mark."""
         mark = _Lock.mark_of(self.folder)
         if mark == _Lock.MARK:
             return {_LOCK, _VERSIONS, _FACTS, *(f".{name}.new" for name in (_CURRENT, *_LINKS))}
@@ -203,7 +203,7 @@ class AuditStore:
         os.replace(new, self.folder / name)
 
     def _clean(self, manifest: Manifest) -> None:
-        """Remove versions and facts that no longer count."""
+        """Remove versions and facts that are no longer in use."""
         kept = {str(manifest.version), *(f"run={run}" for run in manifest.runs)}
         for name in (_VERSIONS, _FACTS):
             for path in (self.folder / name).glob("*"):
@@ -214,7 +214,8 @@ class AuditStore:
 class _Lock:
     """Keeps other processes out of a folder until it is closed or the process ends.
 
-    Its file marks the folder as an audit's, so that an unrelated `facts` folder is not mistaken for leftovers of a run.
+    Its file marks the folder as an audit's, which keeps an unrelated `facts` folder from being mistaken for a run's
+    leftovers.
     """
 
     MARK: Final = b"kafkawire audit\n"
@@ -222,7 +223,7 @@ class _Lock:
     def __init__(self, folder: Path) -> None:
         import fcntl  # not available on Windows, where Spark has no Python workers either
 
-        self._file = (folder / _LOCK).open("ab")  # keep the content: it may be the mark, or belong to another program
+        self._file = (folder / _LOCK).open("ab")  # keeps the content: it may be the mark, or belong to another program
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException as error:

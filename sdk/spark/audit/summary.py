@@ -1,7 +1,7 @@
 """The content of the report, taken from the tables.
 
-It has a row per partition, and at most about ten thousand rows of everything else, regardless of the number of keys,
-groups and commits. It consists of numbers and text only; times are in ms since the epoch.
+It has one row per partition, and at most about ten thousand rows of anything else, regardless of the number of keys,
+groups and commits. It consists of just numbers and text; times are in ms since the epoch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
-#: Only this many topics, the largest, have plots of their own.
+#: Only the largest topics, up to this many, have plots of their own.
 TOPICS_SHOWN: Final = 12
 
-#: The maximum number of lines in a list, for example of gaps; the tables have all of them.
+#: The maximum number of lines in a list, for example of gaps; the tables contain all of them.
 ROWS_SHOWN: Final = 200
 
 #: One extra row shows that a list is incomplete.
 _ROWS_READ: Final = ROWS_SHOWN + 1
 
-#: Number of pairs of group and topic whose lag is plotted.
+#: The number of pairs of a group and a topic whose lag is plotted.
 GROUPS_SHOWN: Final = 8
 
 #: The maximum number of points in a plot over time.
@@ -37,10 +37,11 @@ _STEPS_MS: Final = tuple(
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600)
 )
 
-#: Record counts that share this many leading bits are merged: none below 32, and larger ones differ by at most 6 %.
+#: Record counts that share this many leading bits are merged: those below 32 never are, and larger merged ones differ
+#: by at most 6 %.
 _COUNT_BITS: Final = 5
 
-#: The share of all records that plots omit at each end, so that one wrong clock does not stretch them.
+#: The share of all records that plots omit at each end, which keeps a single wrong clock from stretching them.
 _OUTSIDE: Final = 0.001
 
 Row = Mapping[str, Any]
@@ -50,12 +51,12 @@ class Summary(NamedTuple):
     """The content of the report.
 
     Attributes:
-        partitions: one row each, by topic and partition.
+        partitions: one row per partition, sorted by topic and partition.
         frame: the time axis of plots; None if no record has a timestamp.
-        rates: records and bytes by topic and step; the topic is None for topics that are not shown.
-        compression: the sums of the `compression` table, by shown topic and codec.
-        lateness: sums by shown topic and lateness of batches.
-        key_counts: for each shown topic, groups of keys with about equally many records, rarest first: the number of
+        rates: records and bytes per topic and step; the topic is None for topics that are not shown.
+        compression: the sums from the `compression` table, per shown topic and codec.
+        lateness: sums per shown topic and lateness of batches.
+        key_counts: for each shown topic, groups of keys with roughly equally many records, rarest first: the number of
             keys, and their total number of records.
         top_keys: rows of the table, for shown topics.
         groups: rows of the table, largest lag first.
@@ -63,7 +64,7 @@ class Summary(NamedTuple):
         groups_behind: the number of groups with a lag.
         lag: the total lag of all groups in all partitions.
         lag_frame: the time axis of commits; None if there are none.
-        lags: the history: group, topic, time, and the sum of the last known lags of all partitions.
+        lags: the history: group, topic, time, and the sum of the last known lags in all partitions.
         losses: rows of the table, largest first.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
@@ -92,7 +93,7 @@ class Summary(NamedTuple):
 
     @property
     def topics(self) -> list[str]:
-        """The topics to show: those with the most bytes first, and internal ones last."""
+        """The topics to show: largest first, with internal topics last."""
         return shown_topics(self.partitions)
 
 
@@ -168,7 +169,7 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
 
 
 def _rows(table: DataFrame) -> list[Row]:
-    """Return all rows of a small table, with times in ms, whatever the time zone of the session."""
+    """Return all rows of a small table, with times in ms, whatever the session's time zone."""
     from pyspark.sql import functions as f
 
     columns = [f.unix_millis(name).alias(name) if kind == "timestamp" else f.col(name) for name, kind in table.dtypes]
@@ -223,7 +224,7 @@ def _group_sums(groups: DataFrame) -> tuple[int, int, int]:
     """Return the number of groups, the number of groups with a lag, and the total lag."""
     from pyspark.sql import functions as f
 
-    lag = f.sum(f.col("lag").cast("decimal(38)"))  # committed offsets can be anything, so 64 bits could overflow
+    lag = f.sum(f.col("lag").cast("decimal(38)"))  # committed offsets may have any value, so 64 bits could overflow
     behind = f.count_distinct(f.when(f.col("lag") > 0, f.col("group")))
     (row,) = groups.agg(f.count_distinct("group"), behind, lag).collect()
     return row[0], row[1], int(row[2] or 0)
@@ -263,7 +264,7 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
         .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
     )
-    # How much a partition changes the total lag, so that its latest lag counts until the next one.
+    # The change that a partition makes to the total lag; its latest lag applies until its next one.
     before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
     changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
     upwards = Window.partitionBy("group", "topic").orderBy("time")

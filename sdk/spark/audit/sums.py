@@ -1,8 +1,8 @@
-"""Sums over the records of one partition, by key and by minute, using only Arrow.
+"""Sums over the records of one partition, grouped by key and by minute, using only Arrow.
 
-Records with equal keys are aggregated here, before rows are passed to Spark, so the output grows with the number of
-keys, not with the number of records. Once there are many keys, their sums are passed to Spark, which continues the
-work, on disk if necessary.
+Records with equal keys are aggregated before rows are passed to Spark, so the output grows with the number of keys, not
+with the number of records. Once there are many keys, their sums are passed to Spark, which continues the work, on disk
+if necessary.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["KEY_BYTES_MAX", "Sums", "short_key"]
 KEY_BYTES_MAX: Final = 128
 _KEY_BYTES_KEPT: Final = 64
 
-#: The maximum number of rows waiting to be aggregated, and of keys held; each takes about 100 bytes.
+#: The maximum number of rows waiting to be aggregated, and of keys held; each of them takes about 100 bytes.
 _ROWS_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 64 * 1024
 
 _MINUTE_MS: Final = 60_000
 
-#: Most of its functions are created at import time, where type checkers do not see them.
+#: Most of this module's functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 _KEY_SUMS = (
@@ -62,7 +62,7 @@ class Sums:
         values = rows["value"]
         ones = pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), count)
         sizes = _COMPUTE.add(_length(rows["key"]), _length(values))
-        # Sum one chunk of rows first, because its sums usually have few rows.
+        # Sum each chunk of rows first, because its sums usually have few rows.
         keys = pyarrow.table(
             {
                 "key": _short(rows["key"]),
@@ -112,7 +112,7 @@ def _joined(held: list[pyarrow.Table], name: str, sums: tuple[tuple[str, str], .
 
 
 def _summed(rows: pyarrow.Table, name: str, sums: tuple[tuple[str, str], ...]) -> pyarrow.Table:
-    """Aggregate rows with equal keys or minutes, without threads, which would lose their order."""
+    """Aggregate rows with equal keys or minutes, without threads, which would lose the order of the rows."""
     found = rows.group_by(name, use_threads=False).aggregate(list(sums))
     return found.select([name, *(f"{column}_{how}" for column, how in sums)]).rename_columns(rows.schema.names)
 
@@ -131,7 +131,7 @@ def _short(keys: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
 
 
 def _minutes(times_ms: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    """Return the minutes of timestamps, negative before 1970; null where there is no timestamp."""
+    """Return the minutes of timestamps: negative before 1970, and null where there is no timestamp."""
     there = _COMPUTE.if_else(_COMPUTE.equal(times_ms, -1), pyarrow.scalar(None, pyarrow.int64()), times_ms)
     minutes = _COMPUTE.divide(there, _MINUTE_MS)  # rounds towards 0
     rest = _COMPUTE.subtract(there, _COMPUTE.multiply(minutes, _MINUTE_MS))

@@ -1,8 +1,8 @@
 """The tables of the audit.
 
-Spark builds each of them from facts alone, sorting and summing on disk. Every number is a sum, a count or an extreme of
-integers, so two runs over the same segments produce equal tables. One run over all segments and several runs over
-successive parts also produce equal tables.
+Spark builds each of them from facts alone, sorting and summing on disk. Every number is a sum, a count, a minimum or a
+maximum of integers, so two runs over the same segments produce equal tables, and so do one run over all segments and
+several runs over successive parts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["LOSSES_DDL", "PARTITION_FACTS_DDL", "TABLES", "Table", "Tables"]
 
 
-#: Facts about partitions other than their batches, as Spark declares the columns; see `PartitionFacts`.
+#: The columns for facts about partitions other than their batches, in Spark's notation; see `PartitionFacts`.
 PARTITION_FACTS_DDL: Final = (
     "topic string, partition int, cleanedOffset bigint, logStartOffset bigint, reachedOffset bigint, "
     "reachedFile string, isNamed boolean, unindexed bigint"
 )
 
-#: Losses revealed by the files next to the segments, as Spark declares the columns.
+#: The columns for losses revealed by the files next to the segments, in Spark's notation.
 LOSSES_DDL: Final = (
     "topic string, partition int, startOffset bigint, endOffset bigint, offsets bigint, cause string, file string"
 )
@@ -37,7 +37,7 @@ class Tables:
     """The tables of one audit, each built on demand.
 
     Args:
-        facts: the wide table of `facts.py`, with a column `run` for the run that noted each fact.
+        facts: the wide table of `facts.py`, with a column `run` for the run that recorded each fact.
         written: returns a table that has already been written, by its name.
         partition_facts: one row per partition with facts other than its batches.
         noted_losses: losses revealed by the files next to the segments.
@@ -67,7 +67,7 @@ class Tables:
 
     @cached_property
     def keys(self) -> DataFrame:
-        """The keys of all partitions, merged once and kept on disk until `unpersist` is called."""
+        """The keys in all partitions, merged once and kept on disk until `unpersist` is called."""
         from pyspark import StorageLevel
 
         return key_tables.keys_of_partitions(self.of(FactKind.KEY)).persist(StorageLevel.DISK_ONLY)
@@ -78,7 +78,7 @@ class Table(NamedTuple):
 
     Attributes:
         make: returns its rows, in any order.
-        order: the columns that identify its rows, by which it is sorted.
+        order: the columns that identify its rows and by which it is sorted.
         about: what each row describes; docs/spark_audit.md repeats this, and lists the columns.
         is_derived: whether it is built from other tables.
     """
@@ -104,7 +104,7 @@ def _of_commits(make: Callable[[DataFrame, DataFrame], DataFrame]) -> Callable[[
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", *_PARTITION)
 
-#: Every table by name; those built from others come last.
+#: Every table, keyed by name; those built from others come last.
 TABLES: Final = {
     "compression": Table(
         _of_batches(log_tables.compression), (*_PARTITION, "compression"), "each partition and compression codec"

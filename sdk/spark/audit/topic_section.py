@@ -1,6 +1,6 @@
 """The section of the report about one topic: its rate, size, compression, skew and lateness.
 
-The template `topic.html.jinja` shows it.
+The template `topic.html.jinja` renders it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEYS_SHOWN: Final = 8
 #: The maximum number of points in a curve.
 _POINTS_MAX: Final = 80
 
-#: The maximum number of characters of a key to show.
+#: The maximum number of characters shown of a key.
 _KEY_CHARACTERS: Final = 40
 
 
@@ -43,7 +43,7 @@ class Card(NamedTuple):
         title: the title.
         about: an explanation, in smaller letters.
         plot: None if there is nothing to plot.
-        instead: why there is no plot.
+        instead: the reason why there is no plot.
     """
 
     title: str

@@ -1,8 +1,8 @@
-"""The clients of a query, configured by the options that begin with `kafka.`.
+"""A query's clients, configured by the options that begin with `kafka.`.
 
-The driver uses an admin and a consumer to look up topics and offsets. Each task reads with its own consumer, which
-takes less than ten milliseconds to create, so none is kept for the next task. No group is joined, and nothing is
-committed: the offsets are in Spark's checkpoint.
+The driver uses an admin client and a consumer to look up topics and offsets. Each task reads with its own consumer,
+which takes less than ten milliseconds to create and is therefore not kept for the next task. No group is joined, and
+nothing is committed, because the offsets are in Spark's checkpoint.
 
 Source: `KafkaSourceProvider.kafkaParamsForExecutors` in Apache Spark.
 """
@@ -23,11 +23,11 @@ from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ClientSettings"]
 
-#: Default fetch size for a task's partition. From 1 to 16 MiB, a task needs the same CPU time; a larger size keeps
-#: distant brokers busy, and a smaller one wastes fewer bytes fetched beyond the end of a task.
+#: Default fetch size for a task's partition. Between 1 and 16 MiB, the size does not change a task's CPU time; a larger
+#: one keeps distant brokers busy, and a smaller one wastes fewer bytes fetched beyond the end of a task.
 FETCH_BYTES: Final = 4 * 1024 * 1024
 
-#: Options that only a group member needs. The connector accepts them, and so do we.
+#: Options that only group members need. The connector accepts them, and so do we.
 _OF_MEMBERS: Final = frozenset(
     {
         "group_id",
@@ -41,10 +41,11 @@ _OF_MEMBERS: Final = frozenset(
 
 
 class ClientSettings:
-    """The options of a query's clients, which can be pickled and do not reveal secrets.
+    """The options for a query's clients; they can be pickled and do not reveal secrets.
 
     Args:
-        given: text, numbers or booleans, named as in Kafka's documentation or in docs/options.md, without the prefix.
+        given: text, numbers or booleans, keyed by their names in Kafka's documentation or in docs/options.md, without
+            the prefix.
 
     Raises:
         ConfigurationError: a name is unknown or contradicts the data source, or a value is refused.
@@ -55,18 +56,18 @@ class ClientSettings:
         values = read_client_options(texts, ConsumerOptions, REFUSED_OF_READERS)
         self._values = {name: value for name, value in values.items() if name not in _OF_MEMBERS}
         try:
-            #: The time limit for a call, and thus for attempts to connect.
+            #: The time limit for a call, and thus also for attempts to connect.
             self.api_timeout_ms = ConsumerOptions.read(self._consumer_options().items()).api_timeout_ms
         except ConfigurationError as error:
             raise client_error(error, ConsumerOptions, self._values) from None
 
     @property
     def fetch_bytes(self) -> int:
-        """The maximum size in bytes of a partition's data in a fetch, unless its first batch is larger."""
+        """The maximum size in bytes of one partition's data in a fetch, which only its first batch may exceed."""
         return int(self._consumer_options()["max_partition_fetch_bytes"])
 
     def consumer(self) -> Consumer[bytes, bytes]:
-        """Return a consumer that has not been started, without topics."""
+        """Return a consumer that has no topics and has not been started."""
         return Consumer(**self._consumer_options())
 
     def admin(self, timeout_ms: int | None = None) -> Admin:

@@ -1,7 +1,7 @@
 """The driver's requests to the brokers: partitions, their first and last offsets, and offsets by time.
 
-Failed requests are retried with new clients, up to `fetchOffset.numRetries` times; connecting is retried for as long as
-a call may take.
+Failed requests are retried with new clients, up to `fetchOffset.numRetries` times; attempts to connect are repeated for
+as long as a call may take.
 
 Source: `KafkaOffsetReaderAdmin` in Apache Spark.
 """
@@ -27,7 +27,7 @@ __all__ = ["Cluster", "Positions"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Offsets by partition.
+#: Offsets keyed by partition.
 Positions = dict[TopicPartition, int]
 
 Found = TypeVar("Found")
@@ -35,7 +35,7 @@ Client = TypeVar("Client", Admin, Consumer[bytes, bytes])
 
 
 class Cluster:
-    """The brokers of a query, for its driver. It connects on first use.
+    """The driver's access to a query's brokers, which connects on first use.
 
     Args:
         options: the options of the query.
@@ -50,7 +50,7 @@ class Cluster:
         """Return the partitions that the query reads, in order.
 
         Args:
-            known: partitions whose removal is handled elsewhere; None if all named partitions must exist.
+            known: partitions whose disappearance is handled elsewhere; None if all named partitions must exist.
 
         Raises:
             ConfigurationError: there is no such topic or partition.
@@ -78,12 +78,12 @@ class Cluster:
         return self._tried(lambda: self._asked().beginning_offsets(partitions)) if partitions else {}
 
     def latest(self, partitions: Collection[TopicPartition], known: Mapping[TopicPartition, int] = {}) -> Positions:
-        """Return the end of each partition; with `read_committed`, before its first open transaction.
+        """Return the end of each partition; with `read_committed`, this is the start of its first open transaction.
 
         Args:
             partitions: the partitions.
-            known: offsets that existed earlier: a broker that has just become the leader may not know them yet, and is
-                then asked again.
+            known: offsets that existed earlier. A broker that has just become the leader may not know them yet, in
+                which case it is asked again.
 
         Raises:
             KafkaWireError: a request to the brokers failed.
@@ -105,17 +105,17 @@ class Cluster:
 
         Args:
             bound: the bound in the options. If there is no record at or after the bound's time, a query ends at the end
-                of the partition, and begins there if the options allow it.
+                of the partition, and may begin there only if the options allow it.
             partitions: the partitions.
 
         Raises:
-            ConfigurationError: the option names other partitions, or no record is recent enough.
+            ConfigurationError: the option does not name exactly these partitions, or no record is recent enough.
             KafkaWireError: a request to the brokers failed.
         """
         named = bound.place.named
         if (named or bound.place.others is None) and named.keys() != set(partitions):
-            there = f"{_listed(partitions)} are there"
-            raise ConfigurationError(bound.option, _listed(named), f"expected every partition, and no other: {there}")
+            there = _listed(partitions)
+            raise ConfigurationError(bound.option, _listed(named), f"expected exactly the existing partitions: {there}")
         if isinstance(bound.place, Times):
             wanted = self._at(bound, {each: named.get(each, bound.place.others or 0) for each in partitions})
         else:
@@ -139,14 +139,14 @@ class Cluster:
             if place is None and bound.option.startswith("starting") and not self._options.takes_latest:
                 reason = (
                     f"{partition} has no record of that time or later; "
-                    "startingOffsetsByTimestampStrategy=latest begins at its end"
+                    "set startingOffsetsByTimestampStrategy=latest to begin at its end"
                 )
                 raise ConfigurationError(bound.option, times[partition], reason)
             found[partition] = LATEST if place is None else place.offset
         return found
 
     def _topics(self, *, is_strict: bool) -> list[TopicPartition]:
-        """Return the partitions of the topics that may be selected."""
+        """Return the partitions of topics that may be selected."""
         selection = self._options.selection
         admin = self._asked_admin()
         if selection.pattern is not None:
@@ -163,7 +163,7 @@ class Cluster:
         return sorted(TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions)
 
     def _check_topics(self) -> None:
-        """Refuse names of topics that do not exist, listing the existing topics.
+        """Raise an error for names of topics that do not exist, listing the existing topics.
 
         Raises:
             ConfigurationError: a named topic does not exist.
@@ -201,8 +201,8 @@ class Cluster:
             try:
                 return ask()
             except KafkaWireError as error:
-                self.close()  # new clients may succeed; a caller that gives up here will not close these later
-                # A client that failed to connect has already tried as often as its options allow.
+                self.close()  # new clients may succeed, and a caller that gives up now would not close these later
+                # A client that failed to connect has already made all the attempts that its options allow.
                 if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise
                 _log.warning("asking the brokers again: %s", error)

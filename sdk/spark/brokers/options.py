@@ -1,4 +1,4 @@
-"""The options of the data source, which are those of Spark's Kafka connector: names, defaults and conflicts.
+"""The data source's options, which are those of Spark's Kafka connector: names, defaults and conflicts.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -45,10 +45,10 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["TRIGGER_DELAY_MS", "WireOptions", "parse_options"]
 
-#: How long a micro-batch waits for its minimum number of offsets by default, as in the connector.
+#: How long a micro-batch waits by default for its minimum number of offsets, as in the connector.
 TRIGGER_DELAY_MS: Final = 15 * 60_000
 
-#: How often the driver tries to look up where partitions begin and end.
+#: How many times the driver tries to look up where partitions begin and end.
 _ATTEMPTS_MAX = 1000
 
 
@@ -60,14 +60,15 @@ class WireOptions(NamedTuple):
         selection: the selected partitions.
         starting: where to begin; None if unset.
         ending: where to end; None if unset.
-        takes_latest: whether a partition without a record at or after the starting time begins at its end.
-        fails_on_loss: whether it is an error if records to be read are gone.
-        columns: the columns if the user gives no schema.
+        takes_latest: whether a partition is read from its end if it has no record at or after the starting time.
+        fails_on_loss: whether missing records are an error.
+        columns: the columns to return if the user gives no schema.
         tasks_min: the approximate minimum number of tasks.
-        task_records_max: the maximum number of records per task, counted by offsets.
+        task_records_max: the maximum number of records per task, as a number of offsets.
         trigger_offsets_max: the maximum number of offsets per micro-batch.
-        trigger_offsets_min: a micro-batch waits for this many offsets, but not longer than `trigger_delay_max_ms`.
-        trigger_delay_max_ms: the maximum wait for that many; None for `TRIGGER_DELAY_MS`.
+        trigger_offsets_min: the number of offsets for which a micro-batch waits, but no longer than
+            `trigger_delay_max_ms`.
+        trigger_delay_max_ms: the maximum time to wait for them; None for `TRIGGER_DELAY_MS`.
         poll_timeout_ms: how long a task waits for the next record.
         attempts: how many times the driver asks for offsets before giving up.
         retry_interval_ms: the time between two attempts.
@@ -113,7 +114,9 @@ class WireOptions(NamedTuple):
             ConfigurationError: the options set an end.
         """
         if self.ending is not None:
-            raise ConfigurationError(self.ending.option, place_text(self.ending.place), "only for a batch query")
+            raise ConfigurationError(
+                self.ending.option, place_text(self.ending.place), "only batch queries support this option"
+            )
 
 
 def parse_options(given: Mapping[str, str]) -> WireOptions:
@@ -130,7 +133,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
     _take_isolation(client, values)
     settings = ClientSettings(client)
     if one_of(values, own, _TOPICS) is None:
-        raise ConfigurationError("subscribe", None, f"one of {', '.join(_TOPICS)} is needed")
+        raise ConfigurationError("subscribe", None, f"one of {', '.join(_TOPICS)} is required")
     if values.get("assign") == frozenset():
         raise ConfigurationError("assign", "{}", "it names no partition")
     least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
@@ -161,7 +164,7 @@ def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
 
 
 def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
-    """Return where to begin or end; if several options are given, the first one counts, as in the connector."""
+    """Return where to begin or end; if several options are given, the first one applies, as in the connector."""
     for name in names:
         if name in values:
             place = values[name]
@@ -193,7 +196,7 @@ def _mode(option: str, text: str) -> Mode:
     return mode
 
 
-#: Alternatives: only one may be given, or the first one counts.
+#: Alternatives: either only one may be given, or the first one applies.
 _TOPICS: Final = ("subscribe", "subscribePattern", "assign")
 _STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")

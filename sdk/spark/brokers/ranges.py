@@ -1,7 +1,7 @@
-"""Ranges of offsets for tasks to read, split so that there are enough tasks, and none is too large or much too small.
+"""Split offsets into ranges for tasks to read: enough of them, none too large, and none much too small.
 
-Source: `KafkaOffsetRangeCalculator` in Apache Spark, where partitions never share a task, because a task without Python
-costs only a few milliseconds.
+Source: `KafkaOffsetRangeCalculator` in Apache Spark. There, partitions never share a task, because a task without
+Python costs only a few milliseconds.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["PartitionRange", "split", "tasks", "together"]
 
-#: Up to this many tasks, each reads one partition or a part of one, as in the connector. Beyond that, small ranges
-#: share a task, because a task that runs Python costs Spark at least 50 ms of CPU.
+#: With up to this many tasks, each reads one partition or a part of one, as in the connector. If there would be more,
+#: small ranges share a task, because a task that runs Python costs Spark at least 50 ms of CPU time.
 _TASKS_APART: Final = 1_000
 
 #: The maximum number of offsets in a task that reads several ranges.
@@ -22,14 +22,14 @@ _SHARED_OFFSETS_MAX: Final = 100_000
 
 
 class PartitionRange(NamedTuple):
-    """The range of a partition that a task reads.
+    """A range of offsets in one partition that a task reads.
 
     Attributes:
         partition: the partition.
         start: the first offset.
         end: the offset after the last one.
-        may_begin_later: whether the query begins with the first existing record, so that missing records at the start
-            are not a loss.
+        may_begin_later: whether the query begins with the first existing record, in which case missing records at the
+            start are not a loss.
     """
 
     partition: TopicPartition
@@ -58,7 +58,7 @@ def split(
         found = [part for each in found for part in _cut(each, -(-each.size // task_records_max))]
     if tasks_min is None or len(found) >= tasks_min:
         return found
-    # Small ranges are not split; the remaining tasks are distributed over the large ones by size.
+    # Small ranges are not split; the remaining tasks are distributed over the large ranges according to their sizes.
     total = sum(each.size for each in found)
     whole = [_parts(each.size, total, tasks_min) == 1 for each in found]
     large = sum(each.size for each, is_whole in zip(found, whole, strict=True) if not is_whole)
@@ -73,7 +73,7 @@ def split(
 def tasks(
     ranges: Iterable[PartitionRange], tasks_min: int | None = None, task_records_max: int | None = None
 ) -> list[list[PartitionRange]]:
-    """Return the ranges of each task, one per task unless there are thousands; the arguments are those of `split`."""
+    """Return the ranges for each task: one per task, unless there are thousands. The arguments are those of `split`."""
     found = split(ranges, tasks_min, task_records_max)
     if len(found) <= (enough := max(tasks_min or 0, _TASKS_APART)):
         return [[each] for each in found]
@@ -86,7 +86,7 @@ def together(
     task_records_max: int | None = None,
     task_ranges_max: int | None = None,
 ) -> list[list[PartitionRange]]:
-    """Group consecutive small ranges into one task, as long as the task has no more than its share of all offsets.
+    """Group consecutive small ranges into tasks, each of which gets no more than its share of all offsets.
 
     Args:
         ranges: in the order in which they are read.
@@ -109,12 +109,12 @@ def together(
 
 
 def _parts(size: int, total: int, tasks: int) -> int:
-    """Return the number of parts into which to split a range, its share of the tasks."""
+    """Return the number of parts into which to split a range: its share of the tasks."""
     return max((2 * size * tasks + total) // (2 * total), 1)
 
 
 def _cut(whole: PartitionRange, parts: int) -> Iterator[PartitionRange]:
-    """Split a range into equal parts; the last parts also take the remainder."""
+    """Split a range into equal parts; any remainder goes to the last ones."""
     start = whole.start
     for number in range(parts):
         end = start + (whole.end - start) // (parts - number)

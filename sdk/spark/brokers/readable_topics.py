@@ -1,4 +1,4 @@
-"""Check once, before tasks fail, which topics a client may read.
+"""Check which topics a client may read, once and before tasks fail.
 
 Source: `MetadataRequest`, `AuthHelper.authorizedOperations` in Apache Kafka.
 """

@@ -1,9 +1,9 @@
 """Read ranges of offsets into Arrow batches; does not need Spark.
 
 A range ends at its last offset, even if no record has that offset: compaction, control batches and aborted transactions
-leave gaps, which the consumer's position skips. If the partition ends earlier, because it was recreated or its leader
-has lost the rest, that is a loss. Memory use is limited to a few fetches, the records of one batch, and one Arrow
-batch.
+leave gaps, which the consumer's position skips. If the partition ends earlier, because it was recreated or because its
+leader has lost the rest, that is a loss. Memory use is limited to a few fetches, the records of one batch, and one
+Arrow batch.
 
 Source: `KafkaDataConsumer` in Apache Spark.
 """
@@ -32,15 +32,15 @@ from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ReadOptions", "read_options", "read_ranges"]
 
-#: How long a read waits for a batch before the consumer's position is checked, because batches without records do not
-#: end the wait.
+#: How long a read waits for a batch before the consumer's position is checked, since batches without records do not end
+#: the wait.
 _READ_MS: Final = 50
 
-#: The maximum number of batches per read. Fetched batches wait in memory anyway, so this only bounds one iteration of
+#: The maximum number of batches per read. Fetched batches are in memory anyway, so this only limits one iteration of
 #: the loop.
 _READ_BATCHES: Final = 500
 
-#: Time to look up the end of the partition, even after the time for the next record has run out.
+#: The time allowed for looking up the end of the partition, even after the time for the next record has run out.
 _ASK_MS: Final = 1_000
 
 
@@ -51,9 +51,9 @@ class ReadOptions(NamedTuple):
         client: the consumer options.
         names: the column names; see `schema.py`.
         poll_timeout_ms: how long to wait for the next record.
-        fails_on_loss: whether it is an error if records to be read are gone.
-        attempts: how many look-ups must agree that the partition ends too early before this is accepted.
-        retry_interval_ms: how long to wait without data before looking up the end, and between such look-ups.
+        fails_on_loss: whether missing records are an error.
+        attempts: how many lookups must agree that the partition ends too early before this is accepted.
+        retry_interval_ms: how long to wait without data before looking up the end, and between such lookups.
     """
 
     client: ClientSettings
@@ -94,13 +94,13 @@ def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Itera
     Raises:
         DecodeError: a batch is damaged.
         RequestTimedOut: the next record did not arrive in time.
-        LocalProtocolError: records to be read are gone, and the options make that an error.
+        LocalProtocolError: records are missing, and the options make that an error.
         KafkaWireError: the brokers cannot be reached, or refuse this client.
     """
     decoder = Decoder(options.names, Mode.FAILFAST)
     for wanted in ranges:
         place = Place(*wanted.partition)
-        # Each range has its own consumer, because a pending fetch would wait for records after the range.
+        # Each range has its own consumer, because a pending fetch would keep waiting for records after the range.
         with connected(options.client.consumer(), options.client.api_timeout_ms) as consumer:
             for each in _Reading(consumer, wanted, options).batches():
                 start, end = max(each.start_offset, wanted.start), wanted.end
@@ -117,24 +117,24 @@ class _Reading:
         self._wanted = wanted
         self._options = options
         self._offset = wanted.start
-        #: Where reading ends: before the end of the range once the rest is known to be gone.
+        #: Where reading ends; this is before the end of the range once the rest is known to be gone.
         self._end = wanted.end
-        #: Where reading begins: after the start of the range once the first records are known to be gone.
+        #: Where reading begins; this is after the start of the range once the first records are known to be gone.
         self._begin = wanted.start
-        #: How many times the partition was reported to end before the range does.
+        #: How many times the partition was reported to end before the end of the range.
         self._too_short = 0
-        #: The error from the last failed look-up.
+        #: The error from the last failed lookup.
         self._refusal: KafkaWireError | None = None
 
     def batches(self) -> Iterator[ConsumerBatch]:
-        """Yield the batches that have offsets of the range."""
+        """Yield the batches that have offsets in the range."""
         self._consumer.assign({self._wanted.partition: self._offset})
         deadline_ms, ask_ms = self._limits()
         while self._offset < self._end:
             before = self._offset
             found = self._read()
             while found:
-                each = found.popleft()  # a batch refers to fetched memory
+                each = found.popleft()  # dropped from the queue, because a batch keeps fetched memory alive
                 if each.batch.base_offset >= self._end:
                     return
                 yield each
@@ -157,7 +157,7 @@ class _Reading:
         return deadline_ms, min(now_ms + options.retry_interval_ms, deadline_ms)
 
     def _read(self) -> deque[ConsumerBatch]:
-        """Wait a moment for batches, and note the consumer's position."""
+        """Wait briefly for batches, and record the consumer's position."""
         partition = self._wanted.partition
         try:
             found = deque(self._consumer.getbatches(min(_READ_MS, self._options.poll_timeout_ms), _READ_BATCHES))
@@ -193,13 +193,13 @@ class _Reading:
         return min(first, end)
 
     def _check_end(self, timeout_ms: int) -> None:
-        """Notice that the partition ends before the range does.
+        """Detect that the partition ends before the range does.
 
         A broker that has just become the leader may not know the end yet, so the result is accepted only after further
-        look-ups.
+        lookups.
 
         Args:
-            timeout_ms: the time limit for the look-up; without a response, nothing is decided.
+            timeout_ms: the time limit for the lookup; without a response, nothing is decided.
 
         Raises:
             LocalProtocolError: the partition ends earlier, and the options make that an error.
@@ -221,7 +221,7 @@ class _Reading:
             self._end = first
 
     def _last_offset(self, timeout_ms: int | None = None) -> int:
-        """Return where the partition ends, including open transactions, whose records are not lost."""
+        """Return where the partition ends, including open transactions, since their records are not lost."""
         partition = self._wanted.partition
         with self._options.client.admin(timeout_ms) as admin:
             return admin.list_offsets({partition: OffsetTimestamp.LATEST})[partition].offset

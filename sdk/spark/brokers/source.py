@@ -1,8 +1,8 @@
 """The data source `kafkawire`, in the form that Spark expects.
 
-Spark passes it options and a schema, and it returns tasks and Arrow batches. The code for writing is in `sink/`. The
-driver plans in a separate Python process, which looks up topics and offsets at the brokers; each task reads a range of
-offsets from one partition, or several small ranges.
+Spark passes options and a schema to the data source, which returns tasks and Arrow batches. The code for writing is in
+`sink/`. The driver plans in a separate Python process, which looks up topics and offsets at the brokers; each task
+reads a range of offsets from one partition, or several small ranges.
 
 Source: `pyspark.sql.datasource`; `KafkaSourceProvider`, `KafkaBatch` in Apache Spark.
 """
@@ -39,12 +39,12 @@ __all__ = ["KafkaWire", "KafkaWireReader"]
 _FROM_EARLIEST = Bound("startingOffsets", Offsets(EARLIEST))
 _TO_LATEST = Bound("endingOffsets", Offsets(LATEST))
 
-#: Extra columns, except those that only files have.
+#: The extra columns, except those that exist only in files.
 _EXTRAS: Final = tuple(name for name in columns.EXTRAS if name not in columns.OF_FILES)
 
 
 class KafkaWire(DataSource):
-    """A data source of records fetched from brokers, and a sink of rows that become records.
+    """A data source for records fetched from brokers, and a sink for rows to be written as records.
 
         spark.dataSource.register(KafkaWire)
         spark.read.format("kafkawire").option("kafka.bootstrap.servers", "broker:9092").option("subscribe", "orders")
@@ -59,7 +59,7 @@ class KafkaWire(DataSource):
         return "kafkawire"
 
     def schema(self) -> str:
-        """Return the columns if the user gives no schema.
+        """Return the columns for queries without a schema from the user.
 
         Raises:
             ConfigurationError: an option is invalid.
@@ -67,7 +67,7 @@ class KafkaWire(DataSource):
         return columns.ddl(parse_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch query.
+        """Return the reader for a batch query.
 
         Raises:
             ConfigurationError: an option or the schema is invalid.
@@ -77,7 +77,7 @@ class KafkaWire(DataSource):
         return KafkaWireReader(options, _names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader of a stream; if an option or the schema is invalid, its first call raises."""
+        """Return the reader for a stream; if an option or the schema is invalid, the reader's first call fails."""
         from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader  # needs a newer Spark than batch queries
 
         try:
@@ -88,7 +88,7 @@ class KafkaWire(DataSource):
             return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch query.
+        """Return the writer for a batch query.
 
         Raises:
             ConfigurationError: an option or the schema is invalid, or the query overwrites.
@@ -98,7 +98,7 @@ class KafkaWire(DataSource):
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer of a stream, in the output mode `append` or `complete`; `update` is for Spark's own sinks.
+        """Return the writer for a stream in the output mode `append` or `complete`; `update` is for Spark's own sinks.
 
         Raises:
             ConfigurationError: an option or the schema is invalid.
@@ -126,11 +126,11 @@ class KafkaWireReader(DataSourceReader):
         return [InputPartition(task) for task in tasks(self._ranges(), options.tasks_min, options.task_records_max)]
 
     def _ranges(self) -> list[PartitionRange]:
-        """Return the range of each partition that the query reads.
+        """Return the range to read from each partition of the query.
 
         Raises:
-            ConfigurationError: there is no such partition, a JSON option names the wrong partitions, or a query begins
-                after its end in a partition.
+            ConfigurationError: there is no such partition, a JSON option names the wrong partitions, or the query would
+                begin after its end in some partition.
             KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
         cluster = Cluster(self._options)
@@ -152,7 +152,7 @@ class KafkaWireReader(DataSourceReader):
         return ranges
 
     def _may_be_gone(self, starting: Bound, ending: Bound, partition: TopicPartition) -> bool:
-        """Return whether a query may begin after its end in a partition even though the options are valid."""
+        """Return whether the query may begin after its end in a partition even though the options are valid."""
         asked = [bound.place.of(partition) for bound in (starting, ending) if isinstance(bound.place, Offsets)]
         return not self._options.fails_on_loss and not all(offset >= 0 for offset in asked)
 

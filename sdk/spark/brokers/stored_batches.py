@@ -1,7 +1,7 @@
-"""The batches of a partition as its leader stores them, whatever their content; does not need Spark.
+"""A partition's batches as its leader stores them, whatever they contain; does not need Spark.
 
-A consumer hands out only records for applications, and cannot continue after a damaged batch. Programs that analyse
-the log itself also need control batches, aborted transactions and damage: this module fetches them from the leader, one
+A consumer returns only records for applications, and cannot continue after a damaged batch. Programs that analyse the
+log itself also need control batches, aborted transactions and damage; this module reads these from the leader, one
 fetch at a time.
 
 Source: `Fetcher`, `LocalLog.read` in Apache Kafka.
@@ -36,19 +36,19 @@ from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["StoredBatches"]
 
-#: How long a broker waits for missing records; a follower that has just become the leader may lack some.
+#: How long a broker waits for missing records, since a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
 
-#: After this many consecutive responses saying that the partition ends before the range, a follower's delay is no
+#: After this many consecutive responses that place the partition's end before the range, a follower's delay is no
 #: longer a plausible cause.
 _TOO_SHORT_MAX: Final = 6
 
-#: The broker itself finds no batch in its file, so a retry would fail in the same way.
+#: The broker itself finds no batch in its file, so a retry would fail the same way.
 _FINAL: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
 
 class StoredBatches(BlockingClient):
-    """Fetches from the leaders of partitions; a context manager.
+    """Fetches from partition leaders; use it as a context manager.
 
     Args:
         client: the client options.
@@ -62,14 +62,14 @@ class StoredBatches(BlockingClient):
         self._timeout_ms = timeout_ms
 
     def read(self, wanted: PartitionRange) -> Iterator[Stored | Damage]:
-        """Yield the content of a range, in order: batches with an offset in the range, and bytes that are not batches.
+        """Yield the content of a range in order: batches with an offset in the range, and bytes that are not batches.
 
-        Positions are relative to a fetch and have no meaning. Records that retention removes in the meantime are
-        skipped and logged.
+        Positions are relative to a fetch and have no meaning. Records that retention removes during reading are skipped
+        and logged.
 
         Raises:
             BrokerError: CORRUPT_MESSAGE if the leader itself finds no batch there.
-            DecodeError: the fetched bytes do not reveal where the next batch begins.
+            DecodeError: the fetched bytes do not show where the next batch begins.
             LocalProtocolError: the partition ends before the range.
             RequestTimedOut: no data arrived in time.
             KafkaWireError: the brokers cannot be reached, or refuse this client.
@@ -95,25 +95,25 @@ class StoredBatches(BlockingClient):
                     reached = wanted.end
                     break
                 if found.batch.next_offset <= offset:
-                    continue  # a broker starts with a whole compressed set
+                    continue  # a broker's response begins with a whole compressed set
                 yield from damaged
                 damaged.clear()
                 yield found
                 reached = found.batch.next_offset
             if reached == offset:
-                # Only damage was fetched, so only the headers show how far the damage extends.
+                # Only damage was fetched, so nothing but the headers shows how far the damage extends.
                 claimed = extent(content)
                 if claimed.next_offset is None or claimed.next_offset <= offset:
                     reason = f"nothing can be read from offset {offset} on: {claimed.damage or f'{len(content)} bytes'}"
                     raise DecodeError(str(wanted.partition), 0, reason)
                 reached = claimed.next_offset
             elif reached < wanted.end:
-                damaged.clear()  # the next fetch begins with it and includes the following bytes
+                damaged.clear()  # the next fetch begins with the damage and includes the bytes after it
             yield from damaged
             offset = reached
 
     def _content(self, wanted: PartitionRange, offset: int) -> Buffer:
-        """Return batches from an offset onward, at least one of them complete."""
+        """Return batches from an offset onward, of which at least one is complete."""
         deadline_ms = monotonic_ms() + self._timeout_ms
         too_short = 0
         while True:
@@ -150,7 +150,7 @@ class StoredBatches(BlockingClient):
         return await self._core.perform(self._fetch(partition, offset, deadline_ms))
 
     async def _fetch(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:
-        """Return the leader's data from an offset onward. Runs on the driver's side."""
+        """Return the leader's data from an offset onward. Runs on the client's I/O thread."""
         metadata = self._core.router.metadata
         attempts = Attempts(self._core.backoff, deadline_ms, final=_FINAL)
         while True:
@@ -167,7 +167,7 @@ class StoredBatches(BlockingClient):
                     if not isinstance(error, RequestTimedOut):
                         raise
                     if isinstance(before, BrokerError):
-                        raise before from error  # the reason for the retry: the time ran out during the last attempt
+                        raise before from error  # the reason for the retry: time ran out during the last attempt
                     raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
                 await sleep_ms(attempts.not_before_ms - now_ms)
 
@@ -214,7 +214,7 @@ class StoredBatches(BlockingClient):
 
 
 class _Fetched(NamedTuple):
-    """The response of a leader.
+    """A leader's response.
 
     Attributes:
         content: batches, or empty bytes if there are none.
@@ -228,7 +228,7 @@ class _Fetched(NamedTuple):
 def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:
     """Return the content of a fetch response, treating batches with impossible offsets as damage.
 
-    If only the following bytes show whether the last batch's offset is right, that batch is left to the next fetch,
+    If only the bytes after it can show whether the last batch's offset is right, that batch is left to the next fetch,
     which begins with it.
 
     Args:

@@ -1,8 +1,8 @@
 """Topics as a stream, with the offsets in Spark's checkpoint.
 
-An offset of the query contains the next offset of each partition, as `[topic][partition]`, in the connector's format,
-so that listeners can read the progress of queries. A partition added later is read from its beginning; one that is
-removed is omitted, and counts as a loss.
+A query's offset contains the next offset of each partition, as `[topic][partition]`, in the connector's format, which
+lets listeners read the progress of queries. A partition added later is read from its beginning; a removed one is
+omitted and treated as a loss.
 
 Source: `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.spark.selection import LATEST, Bound, Offsets
 
 __all__ = ["KafkaWireStreamReader"]
 
-#: Offsets in the form of the checkpoint and the progress of a query, `[topic][partition]`.
+#: Offsets in the form used in checkpoints and in the progress of queries, `[topic][partition]`.
 Named = dict[str, dict[str, int]]
 
 _FROM_LATEST = Bound("startingOffsets", Offsets(LATEST))
@@ -57,7 +57,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._reported: Named | None = None
         #: Partitions that the query has read but that no longer exist.
         self._gone: set[TopicPartition] = set()
-        #: When the last micro-batch was planned; None before the first one, which does not wait.
+        #: When the last micro-batch was planned; None before the first, which does not wait.
         self._planned_ms: int | None = None
 
     # Start and end.
@@ -66,14 +66,14 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return where a new query begins.
 
         Raises:
-            ConfigurationError: there is no such partition, a JSON option names the wrong partitions, or no record is as
-                recent as requested.
+            ConfigurationError: there is no such partition, a JSON option names the wrong partitions, or no record is
+                recent enough.
             KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
         return _named(self._cluster.place(self._options.starting or _FROM_LATEST, self._cluster.partitions()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch; Spark accepts only one limit, so the minimum is applied here."""
+        """Return the limit for a micro-batch; Spark accepts only one limit, so `latestOffset` applies the minimum."""
         if self._options.trigger_offsets_max is not None:
             return ReadMaxRows(self._options.trigger_offsets_max)
         if self._options.trigger_offsets_min is not None:
@@ -93,7 +93,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         begins = _positions(start)
         ends = self._target
         if ends is None or any(begin > ends.get(each, -1) for each, begin in begins.items()):
-            # The target may be before the start, or come from a leader that did not yet know the offsets of the
+            # The target may be before the start, or may come from a leader that did not yet know the offsets of the
             # previous micro-batch.
             ends = self._cluster.latest(self._cluster.partitions({*begins, *self._gone}), begins)
             if self._target is not None:
@@ -111,17 +111,17 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._reported
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note the end of a query that reads only the data available now.
+        """Record the end of a query that reads only the data available now.
 
         Raises:
             KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
-        # Partitions that the stream has read and that no longer exist are counted as lost later, because it is not
-        # known here which partitions the stream has read.
+        # Partitions that the stream has read but that no longer exist are treated as lost later, because at this point
+        # it is unknown which partitions the stream has read.
         self._target = self._cluster.latest(self._cluster.partitions(self._options.selection.partitions or ()))
 
     def reportLatestOffset(self) -> Named | None:
-        """Return the end of each partition as of when the last micro-batch was planned."""
+        """Return the end of each partition at the time when the last micro-batch was planned."""
         return self._reported
 
     def stop(self) -> None:
@@ -134,7 +134,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the tasks of a micro-batch.
 
         Raises:
-            LocalProtocolError: records to be read are gone, and the options make that an error.
+            LocalProtocolError: records are missing, and the options make that an error.
             KafkaWireError: a request to the brokers failed.
         """
         begins, ends = _positions(start), _positions(end)
@@ -166,7 +166,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_ranges(partition.value, self._read_options)
 
     def _is_too_little(self, available: int) -> bool:
-        """Return whether a micro-batch should wait for more; a query that reads only available data never waits."""
+        """Return whether a micro-batch should wait for more; it never does if the query reads only available data."""
         least, delay_ms, now_ms = self._options.trigger_offsets_min, self._options.trigger_delay_max_ms, monotonic_ms()
         waits = (
             least is not None
@@ -183,12 +183,12 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         report_loss(what, fails=self._options.fails_on_loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers only read ranges and look nothing up.
+        # Workers only read ranges; they look nothing up.
         return {**vars(self), "_cluster": Cluster(self._options)}
 
 
 def _named(positions: Mapping[TopicPartition, int]) -> Named:
-    """Return offsets in the form of the checkpoint, sorted, so that equal offsets have equal text."""
+    """Return offsets in the form used in checkpoints, sorted to give equal offsets equal text."""
     named: Named = {}
     for partition, offset in sorted(positions.items()):
         named.setdefault(partition.topic, {})[str(partition.partition)] = offset
@@ -196,7 +196,7 @@ def _named(positions: Mapping[TopicPartition, int]) -> Named:
 
 
 def _positions(named: Mapping[str, Mapping[str, int] | int]) -> Positions:
-    """Return offsets from the checkpoint; in an older one, keys may have the form `topic-partition`."""
+    """Return offsets from a checkpoint; in older checkpoints, keys may have the form `topic-partition`."""
     found = {}
     for name, offsets in named.items():
         if isinstance(offsets, int):

@@ -1,1 +1,1 @@
-"""Functions for columns of raw record batches, requests, responses and internal records in any DataFrame."""
+"""Functions to decode columns of raw record batches, requests, responses and internal records in any DataFrame."""

@@ -1,7 +1,7 @@
 """Decode columns of raw record batches in Spark: the functions that users call.
 
-They take a DataFrame with bytes and return one with the columns of Spark's Kafka connector; `raw_values.py` does the
-work in the executors' Python workers.
+They take a DataFrame with a column of bytes and return one with the columns of Spark's Kafka connector; `raw_values.py`
+does the work in the executors' Python workers.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ def decode_batches(
 ) -> DataFrame:
     """Decode raw record batches into the columns of Spark's Kafka connector, one row per record.
 
-    The workers need `kafkawire` and `pyarrow`: before the session starts, set `PYSPARK_PYTHON` to a Python that has
-    them.
+    The workers need `kafkawire` and `pyarrow`: before the session starts, set `PYSPARK_PYTHON` to a Python installation
+    that has them.
 
     Args:
         df: any DataFrame with a binary column.
-        column: the column with record batches, one or more per value: the bytes of a fetch response or a log segment.
-            Every byte of a value must belong to a batch.
+        column: the column with record batches, one or more per value, such as the bytes of a fetch response or a log
+            segment. Every byte of a value must belong to a batch.
         topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
         extra: the names of the extra columns to add (see below).
         mode: how damaged bytes are handled: "FAILFAST" fails the task at the first damage, naming the row and position;
             "PERMISSIVE" adds a row for each damaged region, with `_corrupt` set and null in all other columns but topic
-            and partition; "DROPMALFORMED" skips them, and logs them and their number. Reading continues at the next
-            batch with a valid checksum.
-        isolation_level: "read_committed", in any case, omits records of transactions that were aborted or have not
+            and partition; "DROPMALFORMED" skips damaged regions, and logs them and their number. Reading continues at
+            the next batch with a valid checksum.
+        isolation_level: "read_committed" (case-insensitive) omits records of transactions that were aborted or have not
             ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
             "read_committed"; without it, the markers in the same value determine how transactions ended. Fields are
-            found by name, and nulls in the list are ignored.
-        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes; a larger batch
-            counts as damaged.
+            matched by name, and nulls in the list are ignored.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes; a larger batch is
+            treated as damaged.
 
     Returns:
         The connector's columns, so the same query works on both: `key: binary`, `value: binary`, `topic: string`,
@@ -73,7 +73,7 @@ def decode_batches(
 
     Raises:
         ConfigurationError: the mode, isolation level or an extra column is unknown, `aborted` is not such a list, or
-            the limit is not a number from 1.
+            the limit is not a number of at least 1.
     """
     from pyspark.sql import functions
 
@@ -109,7 +109,7 @@ def _column(column: str | Column | None) -> Column:
 def _aborted(df: DataFrame, column: Column) -> Column:
     """Return a column of aborted transactions with the fields in the expected order.
 
-    A cast would match fields by position, and mistake a producer id for an offset.
+    A cast would match fields by position, and could mistake a producer id for an offset.
 
     Raises:
         ConfigurationError: the column is not a list of structs with these fields.
@@ -133,7 +133,7 @@ def _aborted(df: DataFrame, column: Column) -> Column:
 
 
 def _decode(rows: Iterator[pyarrow.RecordBatch], *, options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:
-    """Decode the rows of a task; imports pyarrow only in the worker."""
+    """Decode the rows of a task; pyarrow is imported only in the worker."""
     from kafkawire.sdk.spark.columns.raw_values import decoded
 
     return decoded(rows, options)

@@ -1,7 +1,7 @@
-"""The same decoders as functions of columns and of tables, for `select` and for SQL.
+"""The same decoders as functions on columns and on tables, for `select` and for SQL.
 
-`decode_batches` is the fastest way to get rows. A function of columns returns an array for each value, which must then
-be exploded; the table function is for SQL. They need PySpark 4.1.
+`decode_batches` is the fastest way to get rows. A column function returns an array for each value, which must then be
+exploded; the table function is for SQL. All of them need PySpark 4.1.
 
 Source: `arrow_udf`, `arrow_udtf` in PySpark.
 """
@@ -41,7 +41,7 @@ def decode_records(
     """Return the records of raw batches as an array of structs, one array for each value.
 
     Args:
-        column: see `decode_batches`, as for all other arguments.
+        column: see `decode_batches`; this applies to all other arguments too.
         headers: whether to include the headers.
         extra: extra columns.
         mode: how damage is handled.
@@ -49,8 +49,8 @@ def decode_records(
         decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
 
     Returns:
-        `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType:
-        int>>`, with a field for each further column, with the types of `decode_batches`; null for a null. A task fails
+        `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType: int>>`, with a
+        further field for each requested column, of the same type as in `decode_batches`; null for a null. A task fails
         with a `LocalProtocolError` if the arrays for one Arrow batch of values take more than 256 MiB.
 
     Raises:
@@ -95,9 +95,9 @@ def register_kafka_decode(
 
     Args:
         spark: the Spark session.
-        name: the name of the function. Its table has the columns batches, topic and partition, found by name; the last
-            two are optional.
-        headers: see `decode_batches`, as for all further arguments.
+        name: the name of the function. Its table argument has the columns batches, topic and partition, matched by
+            name; the last two are optional.
+        headers: see `decode_batches`; this applies to all further arguments too.
         extra: extra columns.
         mode: how damage is handled.
         isolation_level: which records to return.
@@ -127,7 +127,7 @@ def register_kafka_decode(
             yield from decoded([raw_columns(table)], options)
 
     arrow_udtf = _of_pyspark("arrow_udtf")
-    # PySpark reads its signature by evaluating the annotations, which must not require pyarrow here.
+    # PySpark reads the function's signature by evaluating its annotations, which must not require pyarrow here.
     KafkaDecode.eval.__annotations__ = _record_batch_annotations()
     spark.udtf.register(name, arrow_udtf(KafkaDecode, returnType=schema.ddl(options.names)))
 
@@ -139,12 +139,12 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
         column: binary, one whole message per value.
         name: the name of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
         version: the version of all the messages.
-        mode: "FAILFAST" fails the task at the first unreadable value; in the other modes, `error` has the reason. In
-            every mode, a task fails if the column has the wrong type.
+        mode: "FAILFAST" fails the task at the first unreadable value; in the other modes, `error` contains the reason.
+            In every mode, a task fails if the column has the wrong type.
 
     Returns:
-        `struct<message: string, error: string>`, null for a null: JSON text as Apache Kafka's converters print it, and
-        null if there is an error.
+        `struct<message: string, error: string>`, null for a null: `message` is JSON text as Apache Kafka's converters
+        print it, or null if there is an error.
 
     Raises:
         ConfigurationError: an unknown mode, message or version.
@@ -154,7 +154,7 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
-    messages.messages([], name, version, parsed)  # raises for an unknown message
+    messages.messages([], name, version, parsed)  # raises an error for an unknown message
 
     def decode(bodies: pyarrow.Array) -> pyarrow.Array:
         return messages.messages(bodies, name, version, parsed)
@@ -163,7 +163,7 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
 
 
 def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
-    """Return captured requests with the content of their headers.
+    """Return captured requests as JSON, with the content of their headers.
 
     Args:
         column: binary, one frame per value, without its length.
@@ -190,11 +190,11 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
 
 
 def decode_response(column: str | Column, api: str, version: int, *, mode: str = "FAILFAST") -> Column:
-    """Return captured responses, with the correlation id of the request that they answer.
+    """Return captured responses as JSON, each with the correlation id of the request that it answers.
 
     Args:
         column: binary, one frame per value, without its length.
-        api: the API whose responses these are, such as `Fetch`.
+        api: the API to which the responses belong, such as `Fetch`.
         version: the version of the requests that these responses answer.
         mode: see `decode_message`.
 
@@ -210,7 +210,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
-    messages.responses([], api, version, parsed)  # raises for an unknown API
+    messages.responses([], api, version, parsed)  # raises an error for an unknown API
 
     def decode(frames: pyarrow.Array) -> pyarrow.Array:
         return messages.responses(frames, api, version, parsed)
@@ -231,7 +231,7 @@ def decode_internal_record(
 
     Returns:
         `struct<type: int, name: string, key: string, version: int, value: string, error: string>`, null for records of
-        other topics: number and name of the kind of record, such as `OffsetCommit`; the key as JSON text, null in
+        other topics: the number and name of the record type, such as `OffsetCommit`; the key as JSON text, null in
         `__cluster_metadata` and `__remote_log_metadata`; the version of the value, and the value as JSON text, both
         null for a tombstone. If there is an error, all other fields are null.
 
@@ -251,7 +251,7 @@ def decode_internal_record(
 
 
 def _column_function(function: Callable[..., Any], ddl: str) -> Callable[..., Column]:
-    """Return a function of columns that works on Arrow arrays."""
+    """Return a column function that works on Arrow arrays."""
     import pyarrow
 
     parameters = [name for name in function.__annotations__ if name != "return"]

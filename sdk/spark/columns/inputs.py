@@ -1,6 +1,6 @@
 """Check the columns that the functions take, before anything is decoded.
 
-Text does not count as bytes here, although Spark would convert it, because binary data held in text is always encoded
+Text is not accepted as bytes, although Spark would convert it, because binary data stored as text is always encoded
 somehow.
 """
 
@@ -17,10 +17,10 @@ __all__ = ["check_binary", "check_text"]
 
 
 def check_binary(name: str, values: Any) -> None:
-    """Refuse a column that is not binary; a column with only nulls may have no type.
+    """Raise an error for a column that is not binary; a column of only nulls may have no type.
 
     Args:
-        name: the name of the column's content.
+        name: a name for the column's content.
         values: an Arrow array; other objects are accepted unchecked.
 
     Raises:
@@ -30,7 +30,7 @@ def check_binary(name: str, values: Any) -> None:
 
 
 def check_text(name: str, values: Any) -> None:
-    """Refuse a column that is not a string, like `check_binary`.
+    """Raise an error for a column that is not a string, as `check_binary` does.
 
     Raises:
         ConfigurationError: the column has another type.

@@ -1,7 +1,8 @@
 """Captured requests and responses, and the records of Kafka's internal topics, as JSON; does not need Spark.
 
-`functions.py` runs this in Spark's Python workers, one Arrow array at a time. Messages are in the form that Apache
-Kafka's own converters print. For unreadable data, the row has an error text, or the task fails, depending on the mode.
+`functions.py` runs this in Spark's Python workers, one Arrow array at a time. Messages have the form that Apache
+Kafka's own converters print. If data is unreadable, the row contains an error text or the task fails, depending on the
+mode.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = [
 
 _TEXT, _INT32 = pyarrow.string(), pyarrow.int32()
 
-#: The result type of each function, in Arrow and in Spark, with quotes because names may be reserved.
+#: The result type of each function, in Arrow and in Spark; names are quoted because they may be reserved.
 MESSAGE: Final = pyarrow.struct([("message", _TEXT), ("error", _TEXT)])
 MESSAGE_DDL: Final = "struct<`message`: string, `error`: string>"
 REQUEST: Final = pyarrow.struct(
@@ -76,7 +77,7 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
         bodies: the messages, binary.
         name: the name of the message, such as `MetadataResponse`.
         version: the version of all the messages.
-        mode: FAILFAST raises; in the other modes, the row has the reason.
+        mode: FAILFAST raises an error; in the other modes, the row contains the reason.
 
     Raises:
         ConfigurationError: there is no such message or version, or the bodies are not binary.
@@ -105,7 +106,7 @@ def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
     Raises:
         ConfigurationError: the frames are not binary.
         DecodeError: the mode is FAILFAST, and a request is unreadable.
-        RemoteProtocolError: the mode is FAILFAST, and a header is not that of a request.
+        RemoteProtocolError: the mode is FAILFAST, and a header is not a request header.
     """
     check_binary("request", frames)
 
@@ -127,7 +128,7 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
 
     Args:
         frames: binary, each without its length.
-        api: the name of the API, in any case, such as `Fetch`.
+        api: the name of the API, such as `Fetch`; case is ignored.
         version: the version of the requests that these responses answer.
         mode: see `messages`.
 

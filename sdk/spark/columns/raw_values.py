@@ -30,7 +30,7 @@ from kafkawire.sdk.spark.schema import arrow_schema, chosen
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
 
 
-#: Limit for the lists built from the values of an Arrow batch, all of which must be in memory at the same time.
+#: Size limit for the lists built from the values of an Arrow batch, all of which must be in memory at the same time.
 LISTS_BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -58,11 +58,11 @@ def decode_options(
     isolation_level: str,
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> DecodeOptions:
-    """Check and return the options given by a user; see `decode_batches`.
+    """Check the options given by a user, and return them; see `decode_batches`.
 
     Raises:
-        ConfigurationError: the mode, isolation level or an extra column is unknown, or the limit is not a number from
-            1.
+        ConfigurationError: the mode, isolation level or an extra column is unknown, or the limit is not a number of at
+            least 1.
     """
     parsed = parse_mode(mode)
     most = decompressed_bytes_max
@@ -76,7 +76,7 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
     """Decode the raw record batches in rows.
 
     Args:
-        rows: three columns: raw batches, binary, any number per value; topic, string; partition, int32. A fourth
+        rows: three columns: raw batches (binary, any number per value), topic (string), and partition (int32). A fourth
             column, lists of `producerId` and `firstOffset`, contains the aborted transactions of a fetch response;
             without it, the markers in a value determine how its transactions ended.
         options: the decoding options.
@@ -85,8 +85,8 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
         Arrow batches with the columns of `options.names`.
 
     Raises:
-        DecodeError: the data is damaged and the mode is FAILFAST; the path names the row, and the offset is relative to
-            the start of its value.
+        DecodeError: the data is damaged and the mode is FAILFAST; the error's path names the row, and its offset is
+            relative to the start of the value.
         LocalProtocolError: an aborted transaction has no producer or offset.
     """
     decoder = Decoder(options.names, options.mode)
@@ -138,7 +138,7 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
 
 
 def _joined(pieces: list[pyarrow.Array], kind: pyarrow.DataType) -> pyarrow.Array:
-    """Join the pieces of a column and release them, because two copies of all columns would take too much memory."""
+    """Join the pieces of a column and release them: two copies of all columns would take too much memory."""
     joined = pyarrow.concat_arrays(pieces) if pieces else pyarrow.array([], kind)
     pieces.clear()
     return joined
@@ -207,7 +207,7 @@ def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransacti
 def _visible(
     content: Buffer, options: DecodeOptions, aborted: list[AbortedTransaction] | None
 ) -> Callable[[Batch], bool]:
-    """Return a function that returns, for each batch of a value in turn, whether its records are wanted."""
+    """Return a function that says, for each batch of a value in turn, whether its records are wanted."""
     if not options.is_committed_only:
         return lambda batch: not batch.is_control
     if aborted is not None:
@@ -224,7 +224,7 @@ def _visible(
 
 
 def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
-    """Return the outcomes of a partition's transactions; a damaged marker is ignored here, and reported when read."""
+    """Return the outcomes of a partition's transactions, ignoring damaged markers, which are reported when read."""
     outcomes = Outcomes()
     for found in stored:
         if isinstance(found, Stored) and found.batch.is_control:
@@ -238,7 +238,8 @@ def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
 def _values(column: pyarrow.BinaryArray | pyarrow.LargeBinaryArray) -> Iterator[memoryview]:
     """Yield the bytes of each value, or none for a null.
 
-    Arrow's scalars would copy them. With `spark.sql.execution.arrow.useLargeVarTypes`, Spark passes the large types.
+    Arrow's scalars would copy the bytes. With `spark.sql.execution.arrow.useLargeVarTypes`, Spark passes the large
+    types.
     """
     _, ends, data = column.buffers()
     if data is None:

@@ -1,7 +1,7 @@
 """Segments that were compressed or put in an archive: `….log.gz`, `backup.tar.gz`.
 
-A packed segment is unpacked into a temporary file each time it is opened, because it cannot be read from the middle. So
-a task reads such a segment as a whole, and needs enough disk space for it.
+A packed segment is unpacked into a temporary file each time it is opened, because it cannot be read from the middle. A
+task therefore reads such a segment as a whole, and needs enough disk space for it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kafkawire.sdk.spark.segments.listing import ListedFile
 
 __all__ = ["is_archive", "is_packed", "members", "open_packed", "without_packing"]
 
-#: Suffixes of compressed files, and the names of their codecs in `pyarrow`.
+#: Suffixes of compressed files, with the names of the codecs in `pyarrow`.
 _CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
-#: Suffixes of archives that `tarfile` reads.
+#: Suffixes of the archives that `tarfile` can read.
 _ARCHIVE: Final = re.compile(r".*\.(?:tar|tgz|tbz2|txz|tar\.(?:gz|bz2|xz))", re.DOTALL | re.IGNORECASE)
 
-#: The separator between the path of an archive and the name of a member.
+#: The separator between the path of an archive and the name of a file in it.
 _INSIDE: Final = "!/"
 
 
@@ -67,7 +67,7 @@ def members(system: Any, path: str) -> list[ListedFile]:
 
 
 def open_packed(open_file: Callable[[str], Any], path: str) -> Any:
-    """Return a temporary file with the content of a packed file; closing removes it.
+    """Return a temporary file with the content of a packed file; closing the file removes it.
 
     Args:
         open_file: opens the file at a path for reading.

@@ -1,7 +1,7 @@
 """A limit on the number of bytes in a micro-batch.
 
-It is distributed over the partitions in proportion to the bytes they have available. A partition with data gets at
-least one batch, for the reason given in `limited_by_offsets`.
+The limit is distributed over the partitions in proportion to the bytes they have available. A partition with data gets
+at least one batch, for the reason given in `offset_limits.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def limited_by_bytes(
 
     Args:
         ranges: the available offsets.
-        segments: the segments of each partition; the size of the last one is the size of its content.
+        segments: the segments of each partition; the last one's size is that of its content.
         files: the segment files.
         limit: the maximum number of segment bytes.
 
@@ -51,7 +51,7 @@ def limited_by_bytes(
 
 
 def _start(segments: Sequence[FoundSegment], files: SegmentFiles, offset: int) -> tuple[int, int]:
-    """Return the index of the segment with an offset, and the position in it at which to begin."""
+    """Return the index of the segment that contains an offset, and the position in it at which to begin."""
     number = max(bisect_right(segments, offset, key=lambda each: each.base_offset) - 1, 0)
     return number, start_position(files, segments[number], offset)
 
@@ -59,7 +59,7 @@ def _start(segments: Sequence[FoundSegment], files: SegmentFiles, offset: int) -
 def _end(
     segments: Sequence[FoundSegment], files: SegmentFiles, start: tuple[int, int], start_offset: int, share: int
 ) -> int | None:
-    """Return the offset, above `start_offset`, after a number of bytes; None if there are fewer bytes."""
+    """Return an offset above `start_offset` that lies after a number of bytes; None if there are fewer bytes."""
     number, position = start
     for segment in segments[number:]:
         if segment.size_bytes - position <= share:
@@ -76,7 +76,7 @@ def _end(
 def _offset_behind(
     segment: FoundSegment, files: SegmentFiles, position: int, share: int, start_offset: int
 ) -> int | None:
-    """Return the offset, above `start_offset`, after a number of bytes of a segment."""
+    """Return an offset above `start_offset` that lies after a number of bytes in a segment."""
     cuts = index_cuts(segment, files.read(segment.sibling(INDEX_SUFFIX)))
     end = position + share
     reached = max(start_offset, segment.base_offset)

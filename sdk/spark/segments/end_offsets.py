@@ -1,7 +1,7 @@
-"""The end offsets and last stable offsets of partitions.
+"""End offsets and last stable offsets of partitions.
 
 The search for the end covers only the last segment, starting from the last entry of its index. Transactions are
-followed from the start of the query by reading headers; no batch is read twice, unless a broker has replaced it since:
+followed from the start of the query by reading headers. No batch is read twice, unless a broker has replaced it:
 cleaning merges one or more segments into one, and a new leader truncates records that only its predecessor had.
 
 Source: `UnifiedLog.logEndOffset`, `lastStableOffset` in Apache Kafka.
@@ -42,10 +42,10 @@ class End(NamedTuple):
 
 
 class _Followed:
-    """The transactions of a partition, followed up to a certain position.
+    """A partition's transactions, followed up to a certain position.
 
     Args:
-        segment: the segment to begin with.
+        segment: the segment in which to begin.
         position: the position in it, in bytes.
         start_offset: all transactions before it have been decided.
 
@@ -66,7 +66,7 @@ class _Followed:
 
 
 class PartitionEnds:
-    """The ends of partitions, which may grow.
+    """The ends of partitions that may grow.
 
     Args:
         files: the files of the partitions.
@@ -93,7 +93,7 @@ class PartitionEnds:
         return known[1]
 
     def last_stable_offset(self, segments: Sequence[FoundSegment], start_offset: int, end_offset: int) -> int:
-        """Return the offset up to which all transactions of a partition are decided.
+        """Return the offset up to which all transactions in a partition have been decided.
 
         Args:
             segments: the segments of the partition.
@@ -117,7 +117,7 @@ class PartitionEnds:
         return min(followed.open.values(), default=end_offset)
 
     def _is_as_it_was(self, followed: _Followed, segments: Sequence[FoundSegment]) -> bool:
-        """Return whether the batches that were read still exist, so that the known open transactions remain valid."""
+        """Return whether the batches that were read still exist; if so, the known open transactions remain valid."""
         before, last = followed.segment, followed.last
         index = bisect_left(segments, before.base_offset, key=lambda each: each.base_offset)
         if index == len(segments) or segments[index].base_offset != before.base_offset:
@@ -140,7 +140,7 @@ class PartitionEnds:
         followed.segment = segment
         try:
             file = self._files.open(segment)
-        except FileNotFoundError:  # the segment has been removed since it was listed; its reader reports that
+        except FileNotFoundError:  # the segment was removed after it was listed; its reader reports that
             return
         with file:
             source = file.leaps()
@@ -169,12 +169,12 @@ class PartitionEnds:
 
 
 def _version(segment: FoundSegment) -> tuple[int, int | None]:
-    """Return a value that changes with a file, if the file system supports it."""
+    """Return a value that changes whenever a file does, if the file system supports that."""
     return segment.size_bytes, segment.modified_ns
 
 
 def _may_end(source: StoredBytes, header: Header) -> bool:
-    """Return whether a control batch may end a transaction; a damaged one may, and its reader reports the damage."""
+    """Return whether a control batch may end a transaction; True if it is damaged, which its reader will report."""
     batch = batch_at(source, header.position)
     try:
         return batch is None or ends_transaction(batch)
@@ -183,7 +183,7 @@ def _may_end(source: StoredBytes, header: Header) -> bool:
 
 
 def start_position(files: SegmentFiles, segment: FoundSegment, offset: int) -> int:
-    """Return where to begin in a segment to find an offset, according to its index.
+    """Return the position at which to begin the search for an offset in a segment, according to its index.
 
     Raises:
         OSError: a file cannot be read.

@@ -1,8 +1,8 @@
 """Find log segments and the files next to them in a file system.
 
-Local files, and every file system whose scheme `pyarrow.fs` knows (`s3://`, `gs://`, `hdfs://`, …), are read in the
-same way: a listing, then reads of parts of files. Folders that begin with `_` are included; Spark's own readers skip
-them.
+Local files, and all file systems whose schemes `pyarrow.fs` knows (`s3://`, `gs://`, `hdfs://`, …), are read in the
+same way: files are listed first, and then read in parts. Folders that begin with `_` are included; Spark's own readers
+skip them.
 
 Source: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName` in Apache Kafka.
 """
@@ -36,33 +36,33 @@ __all__ = [
     "packed_names",
 ]
 
-#: A partition's folder and a segment in it, with the names that brokers give them. Folders of partitions that are being
-#: removed or moved have a suffix, and do not match.
+#: Matches a partition's folder and a segment in it, named as brokers name them. Folders of partitions that are being
+#: removed or moved have a suffix and do not match.
 FOLDER_PATTERN: Final = f"{partitions.FOLDER_PATTERN}/{OFFSET_PATTERN}{re.escape(LOG_SUFFIX)}"
 
-#: Wrapped around a pattern, so that it must match whole names.
+#: Wrapped around a pattern to make it match only whole names.
 _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
-#: The scheme before the `:` of a path on another file system; a single letter is a Windows drive.
+#: Matches the scheme before the `:` in a path on another file system; a single letter is a Windows drive.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 
-#: Schemes whose name in `pyarrow` differs from that in Hadoop.
+#: Schemes whose names in `pyarrow` differ from those in Hadoop.
 _HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
-#: The start of file system settings after a path; any other `?` is part of a pattern.
+#: Matches the start of file system settings after a path; any other `?` is part of a pattern.
 _SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
 
-#: The maximum number of attempts to list files: while a broker renames a file, a listing may contain neither the old
-#: nor the new name. A rename takes less time than a listing.
+#: The maximum number of attempts to list files: while a broker is renaming a file, a listing may contain neither the
+#: old nor the new name. Renaming takes less time than listing.
 _LISTINGS_MAX = 5
 
-#: Possible names of folders that have segments below them.
+#: Possible names of folders that have segments anywhere below them.
 _FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
 
-#: Error codes for a path that is not a link, or no longer exists.
+#: Error codes for a path that is not a link or no longer exists.
 _NO_LINK: Final = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR)
 
-#: Files that may contain segments. An archive in a folder is not opened, because it may contain anything.
+#: Matches files that may contain segments. An archive in a folder is not opened, because it may contain anything.
 _OTHERS: Final = re.compile(
     r"\.log\.(?!swap$|cleaned$|deleted$)\w+$|\.(?:tar|tgz|tbz2|txz|zip|7z|tar\.\w+)$", re.IGNORECASE
 )
@@ -81,13 +81,13 @@ class FoundSegment(NamedTuple):
     """A segment.
 
     Attributes:
-        path: the path of its `.log` file, as the file system names it.
+        path: the path of its `.log` file within the file system.
         folder: the partition.
         base_offset: the base offset in the name of the file.
         size_bytes: its size when it was listed.
         end_offset: the base offset of the partition's next segment; None for its last segment.
         modified_ns: its modification time, if the file system records it.
-        log_start: the first offset of the partition that has not been deleted, if the broker has noted it.
+        log_start: the first offset in the partition that has not been deleted, if the broker has recorded it.
     """
 
     path: str
@@ -105,12 +105,12 @@ class FoundSegment(NamedTuple):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether all of its records are before the log start, so that its broker will remove it later."""
+        """Whether all of its records are before the log start, in which case its broker will remove it later."""
         return self.end_offset is not None and self.end_offset <= self.log_start
 
     @property
     def is_packed(self) -> bool:
-        """Whether the segment is compressed or in an archive; it is then read as a whole, and its size is unknown."""
+        """Whether the segment is compressed or in an archive; if so, it is read as a whole, and its size is unknown."""
         return is_packed(self.path)
 
     def sibling(self, suffix: str) -> str:
@@ -128,7 +128,7 @@ def open_file_system(path: str) -> tuple[Any, str]:
     """
     scheme = _SCHEME.match(path)
     if scheme is None:
-        # Workers have different working directories from the program that names the path.
+        # The workers' working directories differ from that of the program that names the path.
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
     if scheme[1].lower() == "file":
         inside = path[scheme.end() :]
@@ -151,7 +151,7 @@ def open_file_system(path: str) -> tuple[Any, str]:
 def find_segments(
     system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN
 ) -> tuple[list[FoundSegment], list[ListedFile]]:
-    """Return all segments, by topic, partition and offset, and all files listed.
+    """Return all segments, sorted by topic, partition and offset, and all files listed.
 
     Args:
         system: the file system.
@@ -160,8 +160,8 @@ def find_segments(
             `offset`.
 
     Raises:
-        ConfigurationError: the pattern lacks a group, a path does not exist or is a file that is not a segment, or a
-            name has an impossible number.
+        ConfigurationError: the pattern lacks a group, a path does not exist or is a file other than a segment, or a
+            name contains an impossible number.
         OSError: a folder cannot be listed, or the target of a link no longer exists.
     """
     meant = compiled(pattern)
@@ -174,7 +174,7 @@ def find_segments(
         if not (_was_changing(listing, meant) or swaps) or listings == _LISTINGS_MAX:
             break
     for key, file in swaps.items():
-        _add(found, key, file)  # a broker would also complete it at startup
+        _add(found, key, file)  # a broker would also complete the replacement at startup
     keys = sorted(found)
     following = [*keys[1:], None][: len(keys)]
     segments = [
@@ -207,7 +207,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationError:
-    """Return the error that there are no segments, naming files that may contain some.
+    """Return the error for paths without segments, naming files that may contain some.
 
     Args:
         paths: the paths that were searched.
@@ -227,19 +227,19 @@ def packed_names(paths: Iterable[str]) -> str:
 
 
 def _is_log(path: str) -> bool:
-    """Return whether a file name ends like a segment's, compressed or not."""
+    """Return whether a file name ends like that of a segment, compressed or not."""
     return without_packing(path).endswith(LOG_SUFFIX)
 
 
 def _with_members(system: Any, listing: Listing) -> Listing:
-    """Return a listing that includes the files in archives that are named directly, or that a pattern matches."""
+    """Return a listing that includes the files in archives that are named directly or matched by a pattern."""
     archives = [path for path in (*listing.named, *listing.matched) if is_archive(path)]
     inside = [member for path in dict.fromkeys(archives) for member in members(system, path)]
     return listing._replace(files=[*listing.files, *inside])
 
 
 def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None:
-    """Refuse a directly named file that would not be read, such as an index."""
+    """Raise an error for a directly named file that would not be read, such as an index."""
     for path in listing.named:
         if not is_archive(path) and _key(without_packing(path).removesuffix(SWAP_SUFFIX), meant) is None:
             expected = "TOPIC-PARTITION/OFFSET.log" if pattern == FOLDER_PATTERN else "a path that pathPattern matches"
@@ -247,7 +247,7 @@ def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None
 
 
 def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedFile], dict[_Key, ListedFile]]:
-    """Return the segments by name, including replacements for segments that no longer exist."""
+    """Return the segments, keyed by name, including replacements for segments that no longer exist."""
     found: dict[_Key, ListedFile] = {}
     swaps: dict[_Key, ListedFile] = {}
     cleaned: dict[_Key, ListedFile] = {}
@@ -261,8 +261,8 @@ def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedF
             key = _key(file.path.removesuffix(suffix), meant) if file.path.endswith(suffix) else None
             if key is not None:
                 _add(others, key, file)
-    found = {**packed, **found}  # if the original segment also exists, the original counts
-    # Brokers first give this name to all new segments, starting with the last. Then they remove the old ones, starting
+    found = {**packed, **found}  # if the original segment also exists, it is used
+    # Brokers first give all new segments this name, starting with the last. Then they remove the old ones, starting
     # with the first.
     first = {key[:2]: key for key in sorted(swaps, reverse=True)}
     incomplete = {key[:2]: key for key in sorted(cleaned, reverse=True)}

@@ -1,7 +1,7 @@
-"""Read segments with a function, for arguments that the options of a data source cannot carry.
+"""Read segments with a function that takes arguments that the options of a data source cannot carry.
 
 A function on Arrow batches is sent to the workers inside a data source of its own. If `pyarrow` cannot open a file
-system, Spark reads whole files and `decode_batches` decodes them.
+system, Spark reads whole files, and `decode_batches` decodes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_segments"]
 
-#: Each function gets a data source with a unique name.
+#: Gives the data source of each function a unique name.
 _numbers = itertools.count(1)
 
 
@@ -49,18 +49,18 @@ def read_segments(
         map_batches: called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB); returns a batch,
             a `pyarrow.Table`, or None for no rows. Use it to filter, decode or aggregate before rows are passed to
             Spark.
-        columns: the columns to read and to pass to `map_batches`, for example `["value", "offset"]`; by default, those
-            that the options request.
+        columns: the columns to read and to pass to `map_batches`, for example `["value", "offset"]`; by default, the
+            columns that the options request.
         schema: the columns as a Spark schema instead, for example "value binary". With `map_batches`, it describes the
-            returned columns, and is required unless those are unchanged.
+            returned columns, and is required unless they are the same as those read.
         is_stream: whether to return a streaming DataFrame.
         options: options of the data source `kafka_segments`; see docs/spark_segments.md. Numbers, booleans, lists and
             dictionaries are accepted as they are; None means not given.
 
     Returns:
         The columns of the connector and the requested ones, with the types of `decode_batches`; or those that
-        `map_batches` returns. Nothing is read until rows are requested. If Spark reads the files and topics or
-        partitions are named, however, the files are listed at once.
+        `map_batches` returns. Nothing is read until rows are requested; but if Spark reads the files, and topics or
+        partitions are named, the files are listed at once.
 
     Raises:
         ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
@@ -109,7 +109,7 @@ def _known(columns: Iterable[str]) -> tuple[str, ...]:
     if not names:
         raise ConfigurationError("columns", "", f"expected some of {', '.join(COLUMNS)}")
     if unknown := [name for name in names if name not in COLUMNS]:
-        raise ConfigurationError("columns", ", ".join(unknown), f"there are {', '.join(COLUMNS)}")
+        raise ConfigurationError("columns", ", ".join(unknown), f"available columns: {', '.join(COLUMNS)}")
     return names
 
 
@@ -141,7 +141,7 @@ def _through_spark(
     schema: str,
     is_stream: bool,
 ) -> DataFrame:
-    """Read files with Spark: each as a whole, and skipping those that begin with `_`."""
+    """Read files with Spark, each as a whole, skipping those that begin with `_`."""
     from pyspark.sql import functions
 
     from kafkawire.sdk.spark.columns.decode import decode_batches
@@ -153,7 +153,7 @@ def _through_spark(
     if options.is_committed_only:
         raise ConfigurationError("isolationLevel", "read_committed", f"{reason}, and a transaction may span several")
     if is_stream:
-        raise ConfigurationError("is_stream", is_stream, f"{reason}: only for a batch query")
+        raise ConfigurationError("is_stream", is_stream, f"{reason}, so only batch queries are supported")
     options.check_batch()
     fields = _parsed_schema(schema)
     if map_batches is None:
@@ -205,7 +205,7 @@ def _is_selected(options: SegmentOptions, topic: Column, partition: Column) -> C
 
 
 def _is_wanted(options: SegmentOptions) -> Column:
-    """Return which rows are wanted; damage always is, because it has no offset."""
+    """Return a condition for the wanted rows; damage is always wanted, because it has no offset."""
     from pyspark.sql import functions
 
     offset, time = functions.col("offset"), functions.col("timestamp")
@@ -215,7 +215,7 @@ def _is_wanted(options: SegmentOptions) -> Column:
     if options.ending_offsets is not None:
         found = found & (offset < _bound(options.ending_offsets, INT64_MAX))
     if options.starting_timestamp_ms is not None:
-        # A time that Spark cannot represent is null here, and sorts after all others.
+        # A time that Spark cannot represent is null here and sorts after all others.
         start = functions.timestamp_millis(functions.lit(options.starting_timestamp_ms))
         found = found & (time.isNull() | (time >= start))
     if options.ending_timestamp_ms is not None:

@@ -1,7 +1,7 @@
-"""The batches of a segment from their headers alone, for callers that need no records.
+"""Read a segment's batches by their headers alone, for callers that need no records.
 
-The bytes between headers are not read. Checksums are not verified. Where the chain of headers is broken, `read_stored`
-finds where it continues.
+The bytes between headers are not read, and checksums are not verified. Where the chain of headers is broken,
+`read_stored` finds its continuation.
 
 Source: `FileLogInputStream.FileChannelRecordBatch` in Apache Kafka.
 """
@@ -32,7 +32,7 @@ __all__ = ["Header", "batch_at", "batch_headers", "header_at"]
 
 
 class Header(NamedTuple):
-    """The content of the header of a batch.
+    """The content of a batch header.
 
     Attributes:
         position: its position.

@@ -1,9 +1,9 @@
-"""List the files that paths refer to: whole folders, and names with `*`, `?`, `[a-c]`, expanded level by level.
+"""List the files to which paths refer: whole folders, and names with `*`, `?`, `[a-c]`, expanded level by level.
 
 Patterns follow Hadoop's syntax; an existing name with such characters refers to itself.
 
 On a local disk, reading the names in each folder again reveals paths that the listing missed: links with missing
-targets, and files that were added, removed or renamed in the meantime.
+targets, and files that were added, removed or renamed during the listing.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["ListedFile", "Listing", "list_files", "pattern_at"]
 
-#: Characters that make a name a pattern.
+#: Characters that turn a name into a pattern.
 _MAGIC = re.compile(r"[*?]|\[[!^]?[^/\]]+\]|\{[^{}]*\}")
 
-#: The innermost alternatives.
+#: Matches the innermost alternatives.
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
-#: The parts of a pattern.
+#: Matches the parts of a pattern.
 _PARTS = re.compile(r"\[[!^]?[^/\]]+\]|.", re.DOTALL)
 
-#: Characters with a special meaning between brackets in regular expressions.
+#: Matches characters with a special meaning between brackets in regular expressions.
 _SPECIAL = re.compile(r"([\\\[^&|~])")
 _ESCAPED = r"\\\1"
 
@@ -66,7 +66,7 @@ class Listing(NamedTuple):
 
 
 def list_files(system: Any, paths: Sequence[str]) -> Listing:
-    """Return all files that paths refer to.
+    """Return all files to which paths refer.
 
     Args:
         system: the file system.
@@ -110,7 +110,7 @@ def pattern_at(path: str) -> int | None:
 
 
 def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
-    """Return the files and folders that match a pattern, and note the paths missed on the way."""
+    """Return the files and folders that match a pattern, and record the paths missed on the way."""
     if pattern_at(path) is None:
         raise ConfigurationError("path", path, "it does not exist")
     found = {each.path: each for one in _alternatives(path) for each in _matching_one(system, one, passed_over)}
@@ -189,7 +189,7 @@ def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any
 
 
 def _with_text(folder: str, *, is_recursive: bool) -> Iterator[str]:
-    """Yield the paths in a folder on a local disk, skipping those that are not UTF-8, which no segment has."""
+    """Yield the paths in a folder on a local disk, skipping those that are not UTF-8, since no segment's is."""
     for name in os.listdir(folder):
         path = _joined(folder, name)
         try:

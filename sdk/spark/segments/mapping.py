@@ -1,6 +1,6 @@
-"""A user's function on the Arrow batches of a task: rows that it filters out or aggregates never reach Spark.
+"""Apply a user's function to the Arrow batches of a task: rows that it filters out or aggregates never reach Spark.
 
-Passing rows from Python to the JVM costs more than reading them, so this is where most of the time is saved.
+Passing rows from Python to the JVM costs more than reading them, so this saves most of the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MapBatches = Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch | pyarrow.Table
 
 
 def check_schema(schema: StructType) -> None:
-    """Refuse columns whose content Spark would not check.
+    """Raise an error for columns whose content Spark would not check.
 
     Args:
         schema: the schema of the function's result.
@@ -33,7 +33,7 @@ def check_schema(schema: StructType) -> None:
     for field in _fields(schema):
         if not field.nullable:
             shown = f"{field.name} {field.dataType.simpleString()} NOT NULL"
-            raise ConfigurationError("schema", shown, "every column may be null")
+            raise ConfigurationError("schema", shown, "no column may be declared NOT NULL")
     if twice := [name for number, name in enumerate(names) if name in names[:number]]:
         raise ConfigurationError("schema", ", ".join(names), f"the column {twice[0]} is repeated")
 

@@ -1,4 +1,4 @@
-"""The options of the data source. Options shared with Spark's Kafka connector have the same names and meanings.
+"""The data source's options. Those that Spark's Kafka connector also has have the same names and meanings.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -49,11 +49,11 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
 
-#: A comma between paths: no closing brace follows it without an opening brace in between.
+#: Matches a comma between paths: one that is not followed by a closing brace without an opening brace in between.
 _COMMA: Final = re.compile(r",(?![^{}]*\})")
 
-#: Smaller parts would take longer to start than to read, and each part stores where all other parts of its segment
-#: begin.
+#: Smaller parts would take longer to start than to read, and each part stores the starting positions of all other parts
+#: of its segment.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
 
 
@@ -64,19 +64,19 @@ class SegmentOptions(NamedTuple):
         paths: the paths of the segments.
         path_pattern: a regular expression for the path of a segment.
         selection: the selected partitions.
-        starting_offsets: where to begin in each partition; None if unset.
-        ending_offsets: where to end in each partition.
+        starting_offsets: the offset at which to begin in each partition; None if unset.
+        ending_offsets: the offset at which to end in each partition.
         starting_timestamp_ms: earlier records are omitted.
         ending_timestamp_ms: records from this time onward are omitted.
-        split_bytes: the size of the part that a task reads.
-        columns: the columns if the user gives no schema.
+        split_bytes: the size in bytes of the part that a task reads.
+        columns: the columns to return if the user gives no schema.
         mode: how damage is handled.
         is_committed_only: whether to omit records of transactions that were aborted or have not ended.
         decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
-        pushdown: whether Spark passes its filters.
+        pushdown: whether Spark passes its filters to the data source.
         trigger_bytes_max: the maximum number of bytes per micro-batch.
         trigger_offsets_max: the maximum number of offsets per micro-batch.
-        fails_on_loss: whether it is an error if records to be read are gone; None to let the mode decide.
+        fails_on_loss: whether missing records are an error; None to let the mode decide.
         topics_option: the option that names the topics, for error messages.
     """
 
@@ -104,7 +104,7 @@ class SegmentOptions(NamedTuple):
         return self.mode is Mode.FAILFAST if self.fails_on_loss is None else self.fails_on_loss
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return the records of a segment's partition that a batch query wants; None for none."""
+        """Return the records that a batch query wants from a segment's partition; None for none."""
         if not self.selection.has(segment.folder):
             return None
         start = EARLIEST if self.starting_offsets is None else self.starting_offsets.of(segment.folder)
@@ -133,16 +133,16 @@ class SegmentOptions(NamedTuple):
         )
 
     def check_new_stream(self) -> None:
-        """Refuse offsets of partitions that a new stream can never have; other partitions may be added later.
+        """Refuse offsets for partitions that a new stream can never have; other partitions may be added later.
 
         Raises:
-            ConfigurationError: offsets name such a partition.
+            ConfigurationError: there are offsets for such a partition.
         """
         if self.starting_offsets is not None:
             self._check_selected("startingOffsets", self.starting_offsets)
 
     def _check_selected(self, option: str, offsets: Offsets) -> None:
-        """Refuse offsets of partitions that are not selected, for example because a topic name is mistyped."""
+        """Refuse offsets for partitions that are not selected, for example because a topic name is mistyped."""
         if others := [partition for partition in offsets.named if not self.selection.has(partition)]:
             selecting = "subscribePattern" if self.selection.pattern is not None else self.topics_option
             if self.selection.partitions is not None:
@@ -151,15 +151,15 @@ class SegmentOptions(NamedTuple):
             raise ConfigurationError(option, shown, f"expected only partitions that {selecting} selects")
 
     def check_without_columns(self) -> None:
-        """Refuse extra columns if no record columns are read, as for rows that describe batches.
+        """Refuse extra columns if no record columns are read, as is the case for rows that describe batches.
 
         Raises:
             ConfigurationError: headers or extra columns are requested.
         """
         if schema.HEADERS in self.columns:
-            raise ConfigurationError("includeHeaders", "true", "only for records")
+            raise ConfigurationError("includeHeaders", "true", "only supported when records are read")
         if extra := [name for name in self.columns if name in schema.EXTRAS]:
-            raise ConfigurationError("extra", ", ".join(extra), "only for records")
+            raise ConfigurationError("extra", ", ".join(extra), "only supported when records are read")
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
         """Refuse named topics or partitions that do not exist; a pattern may match nothing.
@@ -217,7 +217,7 @@ class SegmentOptions(NamedTuple):
         ):
             if value is not None:
                 shown = place_text(value) if isinstance(value, Offsets) else value
-                raise ConfigurationError(option, shown, "only for a batch query")
+                raise ConfigurationError(option, shown, "only batch queries support this option")
         if self.trigger_bytes_max is not None and self.trigger_offsets_max is not None:
             reason = "maxBytesPerTrigger is also given, and Spark accepts only one limit"
             raise ConfigurationError("maxOffsetsPerTrigger", self.trigger_offsets_max, reason)
@@ -226,7 +226,7 @@ class SegmentOptions(NamedTuple):
 def option_texts(
     path: str | PathLike[str] | Iterable[str | PathLike[str]], options: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the path and options in the form that Spark passes on.
+    """Return the path and the options in the form that Spark passes on.
 
     Args:
         path: folders or segments; pass several as a list, or as comma-separated text.
@@ -250,7 +250,7 @@ def option_texts(
 
 
 def shown_paths(texts: Mapping[str, str]) -> str:
-    """Return the paths in the result of `option_texts`, for display."""
+    """Return the paths in a result of `option_texts`, for display."""
     return texts["path"] if "path" in texts else ",".join(_path_list("paths", texts["paths"]))
 
 
@@ -269,7 +269,7 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     values = _OPTIONS.read(given)
     paths = (*values.get("path", ()), *values.get("paths", ()))
     if not paths:
-        raise ConfigurationError("path", "", "a folder of segments is needed: load(path)")
+        raise ConfigurationError("path", "", "a folder of segments is required: load(path)")
     selected_by = one_of(values, given, ("topics", "subscribe", "subscribePattern", "assign"))
     start, end = values.get("startingTimestamp"), values.get("endingTimestamp")
     if start is not None and end is not None and start > end:
@@ -334,7 +334,7 @@ def _paths(option: str, text: str) -> tuple[str, ...]:
 
 
 def _path_list(option: str, text: str) -> tuple[str, ...]:
-    """Return the paths in a list, from the form in which Spark passes it."""
+    """Return the paths in a list that is in the form in which Spark passes it."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,9 +1,8 @@
-"""Parts of segments for tasks to read: they begin and end at batch boundaries, and contain wanted records.
+"""Plan the parts of segments for tasks to read: they begin and end at batch boundaries, and contain wanted records.
 
-A segment is split where its `.index` says that a batch begins. Unwanted records are skipped by means of the base
-offsets in file names and, inside a segment, of `.index` and `.timeindex`. An index may be missing or damaged: its
-offsets merely separate the parts, whatever their values; the reader checks whether a batch really begins where it
-should.
+A segment is split where, according to its `.index`, a batch begins. Unwanted records are skipped using the base offsets
+in file names and, inside a segment, `.index` and `.timeindex`. An index may be missing or damaged, because its offsets
+merely separate the parts, whatever their values; the reader checks whether a batch really begins where it should.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -21,10 +20,10 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexF
 __all__ = ["SPLIT_BYTES", "Cut", "SegmentPart", "Wanted", "index_cuts", "plan", "tasks"]
 
 #: Default amount of data per task, as in Spark's `spark.sql.files.maxPartitionBytes`. Decoding a segment is faster than
-#: reading most files, and a task takes a tenth of a second to start.
+#: reading most files, and a task needs a tenth of a second to start.
 SPLIT_BYTES: Final = 128 * 1024 * 1024
 
-#: The cost of opening a file, in bytes that could be read in that time, as in Spark's
+#: The cost of opening a file, as the number of bytes that could be read in that time, like Spark's
 #: `spark.sql.files.openCostInBytes`.
 _OPEN_BYTES: Final = 4 * 1024 * 1024
 
@@ -37,7 +36,7 @@ class Wanted(NamedTuple):
         end_offset: the offset after the last one; None for all.
         start_timestamp_ms: earlier records are not wanted; None for all.
         end_timestamp_ms: records from this time onward are not wanted; None for all.
-        is_continued: whether another reader reads up to the start, and reports damage that extends beyond it.
+        is_continued: whether another reader reads up to the start and reports damage that extends beyond it.
     """
 
     start_offset: int = 0
@@ -55,8 +54,8 @@ class Wanted(NamedTuple):
 class Cut(NamedTuple):
     """The start of a batch according to an index.
 
-    Brokers write the last offset of the batch into the entry; if several batches were appended together, older brokers
-    write the last offset of the last or the first batch.
+    Brokers write the batch's last offset into the entry; if several batches were appended together, older brokers write
+    the last offset of the last or the first of them.
 
     Attributes:
         position: the position of the batch, in bytes.
@@ -74,7 +73,7 @@ class SegmentPart(NamedTuple):
 
     Attributes:
         segment: the segment.
-        cuts: the cuts of the whole segment: the start of its first part, those between parts, and the end of its last
+        cuts: the cuts in the whole segment: the start of its first part, those between parts, and the end of its last
             part.
         number: the number of the part, which is between `cuts[number]` and the next cut; see `reading.py`.
         wanted: the wanted records.
@@ -92,7 +91,7 @@ class SegmentPart(NamedTuple):
 
     @property
     def offsets(self) -> tuple[int, int | None]:
-        """The range of the last offsets of its batches, with an exclusive end; None for all."""
+        """The range for the last offsets of its batches; the end is exclusive, None for no limit."""
         cuts, number = self.cuts, self.number
         return (
             cuts[number].to + 1 if number else 0,
@@ -109,7 +108,7 @@ def plan(
     """Yield the parts that tasks read.
 
     Args:
-        segments: the segments, by topic, partition and offset.
+        segments: the segments, sorted by topic, partition and offset.
         wanted_of: returns the wanted records of a segment's partition; None for none.
         read: returns the content of a file next to a segment; empty if there is none.
         split_bytes: the minimum size of each part, except the last part of a segment.
@@ -154,7 +153,7 @@ def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
     cuts: list[Cut] = []
     after = segment.base_offset - 1
     for offset, position in zip(offsets, positions, strict=True):
-        if not 0 <= position < segment.size_bytes:  # the file is shorter now than when the index was written
+        if not 0 <= position < segment.size_bytes:  # the file is shorter than when the index was written
             break
         if position and (not cuts or position > cuts[-1].position):
             cuts.append(Cut(position, after, segment.base_offset + offset))
@@ -177,8 +176,7 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
     start_offset = wanted.start_offset
     if wanted.start_timestamp_ms is not None:
         start_offset = max(start_offset, _first_offset(segment, read, wanted.start_timestamp_ms))
-    # An entry names an offset that is not before the batch at its position, and records before that batch have lower
-    # offsets.
+    # The offset in an entry is not before the batch at its position, and records before that batch have lower offsets.
     index = bisect_right(found, start_offset, key=lambda cut: cut.to)
     if index:
         first = found[index - 1]
@@ -199,12 +197,12 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
 def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp_ms: int) -> int:
     """Return an offset before which every record of a segment is older than a given time."""
     if segment.end_offset is None:
-        # When a broker truncates a partition, it truncates the index in memory. The file keeps the outdated entries
-        # until the segment is no longer the last one.
+        # When a broker truncates a partition, it truncates the index in memory. The file keeps outdated entries until
+        # the segment is no longer the last one.
         return segment.base_offset
     times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), TIME_INDEX)
     index = bisect_right(times, timestamp_ms - 1)
-    # Records up to an entry's offset are not newer than its time.
+    # Records up to an entry's offset are not newer than the entry's time.
     return segment.base_offset + (offsets[index - 1] + 1 if index else 0)
 
 

@@ -1,6 +1,6 @@
 """Skip data based on Spark's filters.
 
-Topics and partitions that a filter excludes are not read. Filters on offsets and times only exclude parts of segments
+Topics and partitions that a filter excludes are not read. Filters on offsets and times merely exclude parts of segments
 and batches, so Spark must apply them again.
 
 Source: `Filter` in `pyspark.sql.datasource`.
@@ -48,7 +48,7 @@ class PushedFilters(NamedTuple):
     offsets: Wanted = Wanted()
 
     def narrowed(self, folder: TopicPartition, wanted: Wanted | None) -> Wanted | None:
-        """Return which wanted records of a partition remain; None if none do."""
+        """Return the wanted records of a partition that remain; None if there are none."""
         if self.topics is not None and folder.topic not in self.topics:
             return None
         if self.partitions is not None and folder.partition not in self.partitions:
@@ -93,7 +93,7 @@ def _compared(each: Filter) -> Any:
 
 
 def _range(column: str, each: Filter) -> Wanted:
-    """Return the offsets or times that a filter permits, possibly with one extra at each end."""
+    """Return the offsets or times that a filter permits, possibly with one more at each end."""
     values = _values(each) if isinstance(each, In) else (_compared(each),)
     wanted = Wanted()
     if column == "offset":

@@ -1,9 +1,9 @@
 """Read parts of segments into Arrow batches; does not need Spark.
 
-A part contains the batches whose last offset is after its first cut, but not after the next cut. The byte positions of
-the cuts only determine where to begin, so the parts yield each record exactly once whatever the index says, even if a
-broker replaces the segment with a cleaned one during reading. Rows of several parts may share an Arrow batch. Memory
-use is limited to a window of the file, the records of one batch, and one Arrow batch.
+A part contains the batches whose last offset is after its first cut but not after the next cut. The byte positions of
+the cuts only determine where to begin reading, so the parts yield each record exactly once whatever the index contains,
+even if a broker replaces the segment with a cleaned one during reading. Rows of several parts may share an Arrow batch.
+Memory use is limited to a window of the file, the records of one batch, and one Arrow batch.
 
 Source: `LogSegment.read`, `CompletedFetch`, `LogSegments.replaceSegments` in Apache Kafka.
 """
@@ -46,8 +46,8 @@ class ReadOptions(NamedTuple):
         mode: how damage is handled.
         is_committed_only: whether to omit records of transactions that were aborted or have not ended.
         decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
-        fails_on_loss: whether it is an error if a file is gone or is shorter than when it was listed.
-        logs_loss: whether a loss that is not an error is only logged, and never becomes a row.
+        fails_on_loss: whether a file that is gone, or shorter than when it was listed, is an error.
+        logs_loss: whether a loss that is not an error is merely logged and never becomes a row.
     """
 
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
     Args:
         options: the user's options.
         names: the column names; empty for callers that build other rows.
-        fails_on_loss: whether it is an error if a file is gone.
+        fails_on_loss: whether a file that is gone is an error.
 
     Raises:
         ConfigurationError: record columns are requested, but no records are read.
@@ -96,7 +96,7 @@ class BatchRows(Protocol):
         ...
 
     def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
-        """Add bytes that are not records, and yield full Arrow batches; `expected` is the offset of a batch there."""
+        """Add bytes that are not records, and yield full Arrow batches; `expected` is the offset expected there."""
         ...
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
@@ -111,7 +111,7 @@ class BatchRows(Protocol):
 def read_into(
     rows: BatchRows, parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Build rows from parts regardless of timestamps, and yield the Arrow batches.
+    """Build rows from parts, regardless of timestamps, and yield the Arrow batches.
 
     Args:
         rows: receives the content of the parts.
@@ -148,8 +148,8 @@ def read_parts(
     """
     decoder = Decoder(options.names, options.mode)
     for part in parts:
-        # Rows outside the time range are removed from whole Arrow batches, so all rows in a batch must have the same
-        # time range.
+        # Rows outside the time range are removed from whole Arrow batches, so one time range must apply to all rows in
+        # a batch.
         if part.wanted.times_ms != decoder.times_ms:
             yield from decoder.finish()
             decoder = Decoder(options.names, options.mode, times_ms=part.wanted.times_ms)
@@ -214,7 +214,8 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
     if not cut.after < offset <= cut.to:
         return None
     if batch.last_offset != cut.to:
-        # Brokers before 4.0 may have appended it together with others; the next batch then follows without a gap.
+        # Brokers before 4.0 may have appended it together with others, in which case the next batch follows without a
+        # gap.
         following = header_at(source, cut.position + batch.size_in_bytes)
         if following is None or following.base_offset != batch.last_offset + 1:
             return None
@@ -222,7 +223,7 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
 
 
 def _start(part: SegmentPart, file: OpenFile) -> tuple[int, int]:
-    """Return the position at which to begin, at the part's cut or before, and the lowest offset from there on."""
+    """Return the position at which to begin, at the part's cut or before it, and the lowest offset from there on."""
     for cut in reversed(part.cuts[: part.number + 1]):
         offset = offset_at(file, cut) if cut.position else None
         if offset is not None:
@@ -252,7 +253,7 @@ class _Reading:
         self._segment = segment
         self._file = file
         self._wanted = wanted
-        #: A batch belongs to this part if its last offset is in this range, which has an exclusive end.
+        #: A batch belongs to this part if its last offset is in this range, whose end is exclusive.
         self._from, self._until = part.offsets
         # Records appended to the last segment after it was listed are not wanted.
         is_limited = segment.end_offset is None and not segment.is_packed
@@ -313,14 +314,14 @@ class _Reading:
         self._tail = tail
 
     def _is_behind(self, batch: Batch) -> bool:
-        """Return whether a batch and all following ones are outside this part or unwanted."""
+        """Return whether a batch and all batches after it are outside this part or unwanted."""
         end = self._wanted.end_offset
         if end is not None and (self._reached >= end or (_names_first_offset(batch) and batch.base_offset >= end)):
             return True
         return self._until is not None and batch.last_offset >= self._until
 
     def _take(self, content: memoryview, position: int) -> int:
-        """Add all batches wanted as a whole that follow without a gap, in one step; return their size."""
+        """Add, in one step, all batches that follow without a gap and are wanted as a whole; return their size."""
         next_offset = self._found.next_offset
         if next_offset is None or next_offset < max(self._wanted.start_offset, self._from):
             return 0
@@ -334,14 +335,14 @@ class _Reading:
         return taken
 
     def _check_marker(self, batch: Batch, position: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add an unreadable control batch as damage, because it may be the end of a transaction."""
+        """Add an unreadable control batch as damage, because it may have ended a transaction."""
         try:
             ends_transaction(batch)
         except DecodeError as error:
             yield from self._rows.add_damage(self._place, damage_of(batch, position, error), batch.base_offset)
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
-        """Add damage, unless another reader adds it, or nothing in it was wanted.
+        """Add damage, unless another reader adds it or nothing in it was wanted.
 
         Args:
             damaged: the damage after the last batch.
@@ -360,7 +361,8 @@ class _Reading:
 
     def _is_elsewhere(self, batch: Batch) -> bool:
         """Return whether a batch beyond the end of its segment is also in a following segment, possibly cleaned there.
-        Also return True if the batch was there and cleaning has merged both segments: the reader of the following
+
+        Also return True if the batch was there and cleaning has merged both segments; the reader of the following
         segment reports that.
         """
         before = [each for each in self._files.after(self._segment) if each.base_offset <= first_offset(batch)]
@@ -379,7 +381,7 @@ class _Reading:
 
 
 def _is_same(batch: Batch, other: Batch) -> bool:
-    """Return whether a batch equals another, or is what cleaning left of it; cleaning keeps offsets and producer."""
+    """Return whether a batch equals another or is what cleaning left of it; cleaning keeps offsets and the producer."""
     is_left = batch.crc == other.crc or batch.records_count < other.records_count
     return is_left and _identity(batch) == _identity(other)
 

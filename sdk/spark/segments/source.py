@@ -1,8 +1,8 @@
 """The data source `kafka_segments`, in the form that Spark expects.
 
-Spark passes it options and a schema, and it returns tasks and Arrow batches. Spark's driver plans in a separate Python
-process for each query; the input of tasks is pickled. Spark has no column pruning for Python sources, so users who want
-few columns name them in a schema.
+Spark passes options and a schema to the data source, which returns tasks and Arrow batches. Spark's driver plans each
+query in a separate Python process, and the input for tasks is pickled. Spark has no column pruning for Python sources,
+so users who want only some columns name them in a schema.
 
 Source: `pyspark.sql.datasource`.
 """
@@ -41,7 +41,7 @@ _log = logging.getLogger("kafkawire.spark")
 
 
 class KafkaSegments(DataSource):
-    """A data source for records in the log segments of a broker, its backup or a snapshot.
+    """A data source for the records in log segments from a broker, its backup or a snapshot.
 
         spark.dataSource.register(KafkaSegments)
         spark.read.format("kafka_segments").load("/var/lib/kafka/data")
@@ -59,7 +59,7 @@ class KafkaSegments(DataSource):
         return "kafka_segments"
 
     def schema(self) -> str:
-        """Return the columns if the user gives no schema.
+        """Return the columns for queries without a schema from the user.
 
         Raises:
             ConfigurationError: an option is invalid.
@@ -67,7 +67,7 @@ class KafkaSegments(DataSource):
         return columns.ddl(parse_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch query.
+        """Return the reader for a batch query.
 
         Raises:
             ConfigurationError: an option or the schema is invalid.
@@ -80,7 +80,7 @@ class KafkaSegments(DataSource):
         return kind(options, read_options(options, names, options.fails_batch_on_loss), mapping)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader of a stream; if an option or the schema is invalid, its first call raises."""
+        """Return the reader for a stream; if an option or the schema is invalid, the reader's first call fails."""
         from kafkawire.sdk.spark.segments.stream import SegmentStreamReader  # needs a newer Spark than batch queries
 
         try:
@@ -95,7 +95,7 @@ class KafkaSegments(DataSource):
         self, schema: StructType, options: SegmentOptions
     ) -> tuple[tuple[str, ...], Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None]:
         """Return the columns to read, and the function that turns them into the result of a query."""
-        function = type(self).map_batches  # accessed through an instance, the function would become a method
+        function = type(self).map_batches  # accessed through an instance, the function would be a method
         if function is not None:
             options.check_mapped()
             names = options.columns if self.map_columns is None else self.map_columns
@@ -131,7 +131,7 @@ class SegmentReader(DataSourceReader):
         return self._options.wanted(segment)
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Refuse paths without a segment, and warn about files next to segments that may contain some.
+        """Raise an error if there are no segments, and log a warning about other files that may contain some.
 
         Args:
             segments: all segments found.
@@ -168,10 +168,10 @@ class SegmentReader(DataSourceReader):
         return [InputPartition(task) for task in tasks(parts, split_bytes)]
 
     def _check_loss(self, segments: Iterable[FoundSegment]) -> None:
-        """Detect offsets that are requested by number but do not exist.
+        """Check that the offsets requested by number exist.
 
         Raises:
-            LocalProtocolError: there are such offsets, and the options make that an error.
+            LocalProtocolError: some do not exist, and the options make that an error.
             OSError: a segment cannot be read.
         """
         options, fails = self._options, self._read_options.fails_on_loss
@@ -208,7 +208,7 @@ class SegmentReader(DataSourceReader):
 
 
 class FilteredSegmentReader(SegmentReader):
-    """Reads a batch query for which Spark passes its filters, if there are any."""
+    """Reads a batch query for which Spark passes any filters."""
 
     _pushed: PushedFilters | None = None
 

@@ -1,7 +1,7 @@
-"""The files of a data source: one file system, and the paths of its segments.
+"""A data source's files: one file system, and the paths of the segments in it.
 
 Spark's workers get a copy of this object. A file may be gone when a task starts to read it, because a broker removes
-old segments; the reader then gets `FileNotFoundError`.
+old segments; the reader then gets a `FileNotFoundError`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles", "data_folder", "offset
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Number of bytes to read at a time for callers that need only headers and skip through a file on a disk. On other
-#: file systems, a header takes as long to read as a whole window.
+#: Number of bytes to read at a time for callers that need only headers and skip through a file on a local disk. On
+#: other file systems, reading a header takes as long as reading a whole window.
 LEAP_BYTES: Final = 4096
 
-#: Number of files to read concurrently, because most file systems have a high latency.
+#: Number of files to read concurrently, since most file systems have a high latency.
 FILES_AT_A_TIME: Final = 16
 
 
@@ -91,7 +91,7 @@ class SegmentFiles:
     def __init__(self, paths: Iterable[str], pattern: str = FOLDER_PATTERN) -> None:
         opened = [(path, *open_file_system(path)) for path in paths]
         if not opened:
-            raise ConfigurationError("path", "", "a folder of segments is needed")
+            raise ConfigurationError("path", "", "a folder of segments is required")
         self._system = opened[0][1]
         for path, system, _ in opened:
             if system != self._system:
@@ -101,9 +101,9 @@ class SegmentFiles:
         self._leap_bytes = LEAP_BYTES if isinstance(self._system, pyarrow.fs.LocalFileSystem) else WINDOW_BYTES
 
     def find(self) -> list[FoundSegment]:
-        """Return the segments with records, by topic, partition and offset.
+        """Return the segments with records, sorted by topic, partition and offset.
 
-        Segments before the log start noted by the broker are omitted, because the broker will remove them later.
+        Segments before the log start recorded by the broker are omitted, because the broker will remove them later.
 
         Raises:
             ConfigurationError: a path does not exist, or a segment exists twice.
@@ -122,7 +122,7 @@ class SegmentFiles:
 
     @property
     def are_folders(self) -> bool:
-        """Whether the segments are in a broker's folders, with its other files around them."""
+        """Whether the segments are in a broker's folders, surrounded by its other files."""
         return self._pattern == FOLDER_PATTERN
 
     def offsets(self, path: str) -> dict[TopicPartition, int]:
@@ -136,8 +136,8 @@ class SegmentFiles:
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the current segments of a partition that follow a given one.
 
-        If cleaning has merged the given segment with following ones, the merged segment is included, although it begins
-        no later.
+        If cleaning has merged the given segment with following ones, the merged segment is included, although it does
+        not begin later.
 
         Raises:
             OSError: a folder cannot be listed.
@@ -163,7 +163,7 @@ class SegmentFiles:
 
     def _partition(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the current segments of a segment's partition."""
-        # A broker keeps a partition in one folder; other patterns may spread it over several.
+        # A broker keeps a partition in one folder; with other patterns, it may be spread over several.
         paths = [segment.path.rpartition("/")[0]] if self.are_folders else self._paths
         try:
             found, _ = find_segments(self._system, paths, self._pattern)
@@ -203,7 +203,7 @@ class SegmentFiles:
         except FileNotFoundError:
             if not path.endswith(SWAP_SUFFIX):
                 raise
-            return self._system.open_input_file(path.removesuffix(SWAP_SUFFIX))  # renamed by now
+            return self._system.open_input_file(path.removesuffix(SWAP_SUFFIX))  # it has just been renamed
 
 
 def data_folder(path: str) -> str:

@@ -1,7 +1,7 @@
 """Segments as a stream: a broker's growing folder, or a backup to which files are added.
 
-The checkpoint has Kafka's offsets: the next offset of each partition, named `topic-partition`. So segments may be
-rolled, compacted or removed, and a restarted query still reads the records that it would have read.
+The checkpoint contains Kafka's offsets: the next offset of each partition, named `topic-partition`. Segments may
+therefore be rolled, compacted or removed: a restarted query still reads the records that it would have read.
 
 Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -37,7 +37,7 @@ __all__ = ["SegmentStreamReader"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The segments of each partition, by partition name, in order.
+#: The segments of each partition, in order, keyed by partition name.
 _Partitions = dict[str, list[FoundSegment]]
 
 
@@ -61,7 +61,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._options = options
         self._fails_on_loss = options.fails_on_loss is not False
-        # Unlike a topic, a folder has an end: a user who names a folder wants its content.
+        # Unlike a user who names a topic, one who names a folder wants its existing content.
         self._asked = options.starting_offsets or Offsets(EARLIEST)
         self._read_options = read_options(options, names, self._fails_on_loss)
         self._mapping = mapping
@@ -70,7 +70,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Where the query ends if it reads only the data available now.
         self._target: dict[str, int] | None = None
         self._reported: dict[str, int] | None = None
-        #: The partitions whose loss was reported during the planning of micro-batches.
+        #: The partitions whose loss was reported while micro-batches were planned.
         self._lost: set[str] = set()
 
     # Start and end.
@@ -97,7 +97,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch."""
+        """Return the limit for a micro-batch."""
         if self._options.trigger_offsets_max is not None:
             return ReadMaxRows(self._options.trigger_offsets_max)
         if self._options.trigger_bytes_max is not None:
@@ -136,7 +136,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, **taken}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note the end of a query that reads only the data available now.
+        """Record the end of a query that reads only the data available now.
 
         Raises:
             ConfigurationError: a path does not exist.
@@ -146,7 +146,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {key: self._ends.of(segments[-1]).offset for key, segments in partitions.items()}
 
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Return the end of each partition as of when the last micro-batch was planned."""
+        """Return the end of each partition at the time when the last micro-batch was planned."""
         return self._reported
 
     # Reading.
@@ -227,7 +227,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ends.last_stable_offset(segments, begin, end) if self._options.is_committed_only else end
 
     def _written(self, segments: list[FoundSegment]) -> list[FoundSegment]:
-        """Return the segments of a partition without the preallocated space after the written bytes."""
+        """Return a partition's segments without the preallocated space after the written bytes."""
         if not segments:
             return []
         return [*segments[:-1], segments[-1]._replace(size_bytes=self._ends.of(segments[-1]).position)]
@@ -236,5 +236,5 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report_loss(what, fails=self._fails_on_loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers only read parts, and need not know the ends.
+        # Workers only read parts; they need not know the ends.
         return {**vars(self), "_ends": PartitionEnds(self._files)}

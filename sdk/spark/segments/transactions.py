@@ -1,6 +1,6 @@
-"""The outcomes of the transactions in a part of a segment, found from their markers, which may be in later segments.
+"""The outcomes of transactions in a part of a segment, determined by their markers, which may be in later segments.
 
-Nothing is read ahead until the first transactional batch. From there on, headers are read up to the markers of the
+Nothing is read ahead until the first transactional batch. From then on, headers are read up to the markers of the
 transactions found; `.txnindex` files list the aborted transactions even if a marker is damaged.
 """
 
@@ -28,13 +28,13 @@ Aborted = dict[int, tuple[list[int], list[int]]]
 
 
 class Transactions:
-    """The transactions of a partition that is being read.
+    """The transactions in a partition that is being read.
 
     Args:
         files: the files of the partition.
         segment: the segment that is being read.
-        file: its content, which may be needed after a broker has removed or replaced it.
-        fails_on_loss: whether it is an error if a following segment is gone, so that an outcome is unknown.
+        file: the open file, whose content may be needed after a broker has removed or replaced it.
+        fails_on_loss: whether it is an error if a following segment is gone and an outcome is therefore unknown.
     """
 
     def __init__(self, files: SegmentFiles, segment: FoundSegment, file: OpenFile, *, fails_on_loss: bool) -> None:
@@ -44,7 +44,7 @@ class Transactions:
         self._fails_on_loss = fails_on_loss
         self._outcomes = Outcomes()
         self._aborted: Aborted = {}
-        #: Markers to read next; None before the first transactional batch.
+        #: The markers to read next; None before the first transactional batch.
         self._steps: Iterator[None] | None = None
 
     def is_visible(self, batch: Batch, position: int) -> bool:
@@ -73,10 +73,10 @@ class Transactions:
             try:
                 next(self._steps)
             except StopIteration:
-                return False  # it has not ended
+                return False  # its transaction has not ended
 
     def _looked_at(self, position: int) -> Iterator[None]:
-        """Note one marker after another, or the entries of an index."""
+        """Record one marker after another, or the entries of an index."""
         self._note_aborted(self._segment, 0)
         yield
         yield from self._segment_markers(self._file, position, 0)
@@ -123,7 +123,7 @@ class Transactions:
             if batch is not None:
                 self._outcomes.add(batch)
         except DecodeError:
-            pass  # the reader of that part of the segment reports it
+            pass  # the reader of that part of the segment reports the damage
 
 
 def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:

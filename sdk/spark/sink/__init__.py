@@ -1,1 +1,1 @@
-"""The writing half of the data source `kafkawire`: tasks send their rows, and the driver ends their transactions."""
+"""The writing half of the data source `kafkawire`: tasks send rows, and the driver ends the tasks' transactions."""

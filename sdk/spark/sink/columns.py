@@ -25,7 +25,7 @@ TOPIC: Final = "topic"
 PARTITION: Final = "partition"
 HEADERS: Final = "headers"
 
-#: Spark types by column.
+#: The Spark types that each column may have.
 _TYPES: Final = {
     VALUE: ("string", "binary"),
     KEY: ("string", "binary"),
@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class WrittenColumns(NamedTuple):
-    """The existing columns, by the corresponding argument of `Producer.send_arrow`; None for a missing column."""
+    """The existing columns, named after the arguments of `Producer.send_arrow`; None for a missing column."""
 
     key: str | None
     headers: str | None
@@ -62,14 +62,14 @@ def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
             raise ConfigurationError("schema", f"{name} {kinds[name]}", f"expected {' or '.join(allowed)}")
     found = ", ".join(kinds) or "none"
     if VALUE not in kinds:
-        raise ConfigurationError("schema", found, "a column `value` is needed, string or binary")
+        raise ConfigurationError("schema", found, "a column `value` of type string or binary is required")
     if topic is None and TOPIC not in kinds:
-        raise ConfigurationError("schema", found, "a column `topic` is needed, or the option topic")
+        raise ConfigurationError("schema", found, "a column `topic` or the option topic is required")
     return WrittenColumns(*(name if name in kinds else None for name in (KEY, HEADERS, PARTITION)))
 
 
 def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str, pyarrow.RecordBatch]]:
-    """Yield topics and their rows, keeping the order of the rows.
+    """Yield each topic with its rows, keeping the order of the rows.
 
     Args:
         rows: the rows of a task.
@@ -92,7 +92,7 @@ def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str
     if len(topics) == 1:
         yield topics[0], rows
         return
-    # Make a single pass for any number of topics; filtering for each would read all rows once per topic.
+    # Make a single pass for any number of topics; a filter for each topic would read all rows once per topic.
     order = _COMPUTE.sort_indices(encoded.indices)  # a stable sort
     sorted_rows = rows.take(order)
     counts = _COMPUTE.value_counts(encoded.indices.take(order)).field("counts").to_pylist()

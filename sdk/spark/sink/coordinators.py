@@ -25,7 +25,7 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators(BlockingClient):
-    """A client for use in a `with`; its methods raise the errors that an admin raises, and the ones listed.
+    """A client to be used in a `with`; its methods raise the errors that an admin client raises, and those listed.
 
     Args:
         options: producer options, named as in docs/options.md; options that other clients lack are ignored.
@@ -40,7 +40,7 @@ class Coordinators(BlockingClient):
         super().__init__(lambda: ClientCore("sink", read, None), connect_limit_ms(options))
 
     def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return all committed offsets of a group, first waiting while an open transaction could change one of them.
+        """Return all committed offsets of a group, after waiting for open transactions that could change them.
 
         Raises:
             BrokerError: the user may not read the group.
@@ -57,7 +57,7 @@ class Coordinators(BlockingClient):
         """Commit or abort transactions, all of them concurrently.
 
         Raises:
-            KafkaWireError: the first error, after an attempt to end each of them.
+            KafkaWireError: the first error; it is raised after an attempt to end each of them.
         """
         result_of(self._end, list(transactions), commits)
 

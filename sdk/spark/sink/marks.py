@@ -1,6 +1,6 @@
-"""Marks, which a transaction of the sink commits along with its rows, so that the rows are not written a second time.
+"""Marks, which a transaction of the sink commits along with its rows to keep them from being written a second time.
 
-A mark is an offset of a group: the number of a micro-batch, with the query and a summary of the rows as metadata. It is
+A mark is a group's offset: the number of a micro-batch, with the query and a summary of the rows as metadata. It is
 committed together with the rows or not at all. Each transactional id has a group of the same name, for the rows of its
 task; the group `prefix-commit` holds the number of tasks of the micro-batch whose transactions are being committed.
 """
@@ -24,29 +24,29 @@ __all__ = ["Fingerprint", "Mark", "is_mark"]
 
 _Numbers = numpy.ndarray[Any, numpy.dtype[numpy.uint64]]
 
-#: Number of rows whose values are Python objects at a time.
+#: The number of rows whose values are converted to Python objects at a time.
 _ROWS_AT_A_TIME: Final = 256
 
 #: The metadata that `Mark.offsets` writes: the id of a query, and at least one number.
 _METADATA: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?: \d+)+", re.ASCII)
 
-#: The length that stands for a null, which no value has.
+#: The length used for a null; no value has it.
 _NULL: Final = 2**64 - 1
 
 
 class Fingerprint(NamedTuple):
-    """A fingerprint of rows that does not depend on their order, and that other rows are unlikely to share.
+    """A fingerprint of rows that does not depend on their order and that other rows are unlikely to share.
 
     Attributes:
         rows: the number of rows.
-        total: the sum, modulo 2**64, of a number for each row that depends on all of the row's bits.
+        total: the sum, modulo 2**64, of one number per row, each of which depends on all of the row's bits.
     """
 
     rows: int = 0
     total: int = 0
 
     def with_rows(self, rows: pyarrow.RecordBatch, names: Iterable[str]) -> Self:
-        """Return the fingerprint of these rows plus more rows, of which only the named columns count."""
+        """Return the fingerprint of these rows plus more rows, of which only the named columns are included."""
         numbers = numpy.zeros(rows.num_rows, numpy.uint64)
         for name in names:
             numbers = _mixed(numbers ^ _checksums(rows.column(name)))
@@ -70,7 +70,7 @@ class Mark(NamedTuple):
         """Return the mark as a group's offset.
 
         Args:
-            topic: an existing topic; others are refused.
+            topic: an existing topic; brokers refuse any other.
         """
         text = " ".join([self.query_id, *map(str, self.what)])
         return {TopicPartition(topic, 0): OffsetAndMetadata(self.batch_id, text)}
@@ -91,12 +91,12 @@ class Mark(NamedTuple):
 
 
 def is_mark(metadata: str) -> bool:
-    """Return whether a group's offset is a mark, judging by its metadata; a mark is not a reader's position."""
+    """Return whether a group's offset is a mark rather than a reader's position, judging by its metadata."""
     return _METADATA.fullmatch(metadata) is not None
 
 
 def _checksums(column: pyarrow.Array) -> _Numbers:
-    """Return the length and checksum of each value; sums of these alone would not reveal swapped values."""
+    """Return the length and checksum of each value; their sums alone would not reveal swapped values."""
     contents = (
         None if value is None else value if isinstance(value, bytes) else str(value).encode()
         for start in range(0, len(column), _ROWS_AT_A_TIME)
@@ -107,7 +107,7 @@ def _checksums(column: pyarrow.Array) -> _Numbers:
 
 
 def _mixed(numbers: _Numbers) -> _Numbers:
-    """Spread each bit over all others, so that sums are equal only by chance; Steele's SplitMix64."""
+    """Spread each bit over all others, which makes equal sums a mere coincidence (Steele's SplitMix64)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         numbers = (numbers ^ (numbers >> numpy.uint64(shift))) * numpy.uint64(factor)
     return numbers ^ (numbers >> numpy.uint64(31))

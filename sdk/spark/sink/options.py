@@ -1,7 +1,7 @@
-"""The options of the sink: names as Spark spells them, in any case, and values as text.
+"""The sink's options: names as Spark spells them, ignoring case, and values as text.
 
-Options shared with Spark's Kafka connector have the same names and meanings. Options that begin with `kafka.`
-are producer options.
+Options that Spark's Kafka connector also has have the same names and meanings. Options that begin with `kafka.` are
+producer options.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -30,7 +30,7 @@ __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "connect_limit_ms", "parse_
 
 logger = logging.getLogger("kafkawire.spark")
 
-#: The brokers' default maximum (transaction.max.timeout.ms), because the transaction of a micro-batch's first task
+#: The brokers' default maximum (transaction.max.timeout.ms), because the transaction of the first task in a micro-batch
 #: stays open until the last task has ended.
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 
@@ -38,7 +38,7 @@ _TOPIC: Final = "topic"
 _ROW_IDS: Final = "dedupeHeaders"
 _TRANSACTIONS: Final = "transactionalIdPrefix"
 
-#: Options that Spark itself adds to those of a query.
+#: Options that Spark itself adds to a query's.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
 #: Options of readers, which the connector ignores in writers.
@@ -99,10 +99,10 @@ def connect_limit_ms(producer: Mapping[str, Any]) -> int:
 
 
 def _is_idempotent(producer: Mapping[str, Any]) -> bool:
-    """Return whether a producer is idempotent if the option is not set.
+    """Return whether a producer is idempotent by default, that is, if the option is not set.
 
-    Like Java's producer, it is idempotent unless other options rule that out. The option is set explicitly, because a
-    cluster that does not support it must cause an error.
+    As in Java, it is idempotent unless other options rule that out. The option is then set explicitly, because a
+    cluster that does not support idempotence must cause an error.
     """
     try:
         read_producer_options(None, {**producer, "enable_idempotence": True})
@@ -114,7 +114,7 @@ def _is_idempotent(producer: Mapping[str, Any]) -> bool:
 
 
 def _check_producer(producer: Mapping[str, Any], prefix: str | None) -> None:
-    """Let the producer check its options while the query is being planned, not in each task."""
+    """Have the producer check its options while the query is being planned, rather than in each task."""
     more = {} if prefix is None else {"transactional_id": prefix}
     try:
         read_producer_options(None, {**producer, **more})

@@ -1,4 +1,4 @@
-"""Explanations for brokers' refusals of a task's rows: which permission is missing, or which limit is too low.
+"""Explain why brokers refuse a task's rows: which permission is missing, or which limit is too low.
 
 Source: `KafkaApis.handleInitProducerIdRequest`, `AclEntry` in Apache Kafka.
 """
@@ -22,12 +22,12 @@ __all__ = ["Refusals"]
 #: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: The maximum number of causes to follow, more than any client error has.
+#: The maximum number of causes to follow; no client error has more.
 _CAUSES_MAX: Final = 10
 
 
 class Refusals:
-    """The rows of a task on their way to the brokers; within a `with`, a broker's refusal is raised with advice.
+    """A task's rows on their way to the brokers; in a `with` block, a broker's refusal is raised with advice added.
 
     Args:
         options: the user's options.
@@ -82,7 +82,7 @@ class Refusals:
 
 
 def _refusal(error: BaseException | None) -> BrokerError | None:
-    """Return the broker's error, which is either the error itself or its cause."""
+    """Return the broker's error, which is either the given error or one of its causes."""
     for _ in range(_CAUSES_MAX):
         if error is None or isinstance(error, BrokerError):
             return error

@@ -1,6 +1,6 @@
-"""A header that identifies each row, so that readers can drop rows that a repeated task has written again.
+"""A header that identifies each row, which lets readers drop rows that a repeated task has written again.
 
-The id is `query/micro-batch/task/row`: every attempt at a task yields the same ids as long as the order of the rows
+The id is `query/micro-batch/task/row`: every attempt at a task yields the same ids, as long as the order of the rows
 does not change.
 """
 
@@ -47,7 +47,7 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
 
 
 def _appended(lists: pyarrow.ListArray, added: pyarrow.StructArray) -> pyarrow.ListArray:
-    """Return lists, each with an extra element; a null list counts as empty."""
+    """Return lists, each with an extra element; a null list is treated as empty."""
     own = pyarrow.array(range(len(lists)), pyarrow.int64())
     rows = pyarrow.concat_arrays([_COMPUTE.list_parent_indices(lists), own])
     elements = pyarrow.concat_arrays([lists.flatten(), added]).take(_COMPUTE.sort_indices(rows))  # a stable sort

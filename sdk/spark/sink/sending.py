@@ -1,6 +1,7 @@
-"""A task without transactions: send its rows, wait until each is stored, or fail.
+"""Write a task's rows without transactions: send them, and wait until each is stored, or fail.
 
-One Arrow batch is held at a time, in addition to the producer's `buffer_memory`: when that is full, sending waits.
+In addition to the producer's `buffer_memory`, one Arrow batch is held at a time; when the buffer is full, sending
+waits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Sent(NamedTuple):
 
     Attributes:
         rows: the number of rows sent.
-        topic: a topic to which it has sent rows; None without rows.
+        topic: a topic to which it has sent rows; None if it has sent none.
     """
 
     rows: int = 0
@@ -37,7 +38,7 @@ class Sent(NamedTuple):
 def write(
     options: WriteOptions, columns: WrittenColumns, task: WriteTask | None, batches: Iterable[pyarrow.RecordBatch]
 ) -> int:
-    """Write rows, and return their number once all are stored.
+    """Write rows, and return their number once all of them are stored.
 
     Args:
         options: the user's options.

@@ -1,6 +1,6 @@
-"""The part of a query that a task writes, as reported by Spark.
+"""The part of a query that a task writes, according to Spark.
 
-Source: `MicroBatchExecution`, `StreamExecution` in Apache Spark, which store the micro-batch in properties of the job.
+Source: `MicroBatchExecution`, `StreamExecution` in Apache Spark, which store the micro-batch in the job's properties.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class WriteTask(NamedTuple):
-    """A part of a query, which is the same in each attempt at it.
+    """A part of a query, identical for all attempts at it.
 
     Attributes:
         query_id: the query id, which does not change as long as the query keeps its checkpoint.

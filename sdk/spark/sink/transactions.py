@@ -1,7 +1,7 @@
 """Transactions that span the tasks of a micro-batch: tasks prepare them, and the driver commits all of them.
 
 A task uses the transactional id `prefix-number`, so each attempt ends any transaction that an earlier attempt left
-open. In a repeated micro-batch, the marks (`marks.py`) show which rows were already committed.
+open. When a micro-batch is repeated, the marks (`marks.py`) show which rows have already been committed.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Prepared(NamedTuple):
     """A task's report to the driver.
 
     Attributes:
-        task: the part of the query that it has written.
-        uncommitted: its uncommitted rows; None if there were no rows, or they have already been committed.
+        task: the part of the query that the task has written.
+        uncommitted: its uncommitted rows; None if it had no rows, or if they have already been committed.
     """
 
     task: WriteTask
@@ -74,7 +74,7 @@ def prepare(
     name = f"{options.transactional_id_prefix}-{task.number}"
     given: dict[str, Any] = {**options.producer, "transactional_id": name}
     written = [VALUE, *filter(None, columns), *([] if options.topic is not None else [TOPIC])]
-    # Starting ends any transaction that an earlier attempt left open, so the mark can no longer change.
+    # Starting the producer ends any transaction that an earlier attempt left open, so the mark can no longer change.
     with Refusals(options, batches) as rows, connected(Producer(**given), connect_limit_ms(given)) as producer:
         counted = _Counted(rows, written if task.is_streaming else [])
         mark = _last_mark(options, name, task)
@@ -86,7 +86,7 @@ def prepare(
         sent = send_rows(producer, options.topic, columns, task if options.has_row_ids else None, counted)
         if sent.topic is None:
             return Prepared(task)
-        producer.flush()  # from here on, the topic exists
+        producer.flush()  # after this, the topic exists
         if task.is_streaming:
             offsets = Mark(task.query_id, task.batch_id, counted.fingerprint).offsets(sent.topic)
             producer.send_offsets(offsets, GroupMetadata(name))
@@ -119,7 +119,7 @@ def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
 
 
 def abort(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
-    """Abort the transactions of the tasks that have prepared one; if that fails, they time out later."""
+    """Abort the transactions of those tasks that have prepared one; if that fails, they time out later."""
     transactions = [each.transaction for each in _uncommitted(prepared)]
     if not transactions:
         return
@@ -160,7 +160,7 @@ def _last_mark(options: WriteOptions, group_id: str, task: WriteTask) -> Mark | 
 
 
 def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: Fingerprint) -> None:
-    """Refuse to skip rows that differ from the committed ones."""
+    """Raise an error if rows to be skipped differ from the committed ones."""
     if mark.what != found:
         was = Fingerprint(*mark.what)
         raise LocalProtocolError(
@@ -171,7 +171,7 @@ def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: F
 
 
 def _mark_commit(coordinators: Coordinators, prefix: str, task: WriteTask, first: Uncommitted, tasks: int) -> None:
-    """Store the number of tasks of the micro-batch in the first transaction; refuse a different number."""
+    """Store the micro-batch's number of tasks in the first transaction; raise an error if it has changed."""
     group_id = f"{prefix}-commit"  # cannot be a task's id, because those end with a number
     mark = Mark.last(coordinators.committed(group_id), task)
     if mark is None or mark.batch_id < task.batch_id:

@@ -1,7 +1,7 @@
 """The writers that Spark calls: one for queries, and one for streams.
 
-`write` runs in the tasks, and `commit` and `abort` in the driver, each in a separate Python process: state passes
-between them only in the messages.
+`write` runs in the tasks, and `commit` and `abort` run in the driver, each in a separate Python process. Only the
+messages carry state between them.
 
 Source: `pyspark.sql.datasource`.
 """
@@ -33,7 +33,7 @@ class Written(WriterCommitMessage):
     """A task's message to the driver.
 
     Attributes:
-        prepared: the transaction that the driver has to commit; None without transactions.
+        prepared: the transaction that the driver must commit; None if there are no transactions.
     """
 
     prepared: Prepared | None = None

@@ -149,7 +149,7 @@ def test_records_of_ones_own(tmp_path: Path, topic: str, arguments: list[str]) -
         "value": {"minutes": 77},
     }
     assert left["decoded"]["value"] is None
-    assert other["unknown"] == "key at byte 0: __visits: record type 8 is not known; 9 are"
+    assert other["unknown"] == "key at byte 0: __visits: record type 8 is unknown; expected 9"
     assert (
         ' key: {"type":"9","data":{"visitor":"Bob"}} payload: <DELETE>'
         in dump("--schemas", schemas, *arguments, path)[-3]

@@ -21,8 +21,8 @@ class Text(str):
 
 
 REMEDY = (
-    "give the producer a value_serializer, such as lambda value: json.dumps(value), "
-    "or encode it as your readers expect it"
+    "pass the producer a value_serializer, such as lambda value: json.dumps(value), "
+    "or encode it in the way that your readers expect"
 )
 
 
@@ -85,8 +85,11 @@ def test_headers(given: Any, expected: tuple[tuple[str, bytes | None], ...]) -> 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"a": 5}, "headers['a']: expected bytes, text or None, got 5; encode it as your readers expect it"),
-        ([("a", [b"1"])], "headers['a']: expected bytes, text or None, got list; encode it as your readers expect it"),
+        ({"a": 5}, "headers['a']: expected bytes, text or None, got 5; encode it in the way that your readers expect"),
+        (
+            [("a", [b"1"])],
+            "headers['a']: expected bytes, text or None, got list; encode it in the way that your readers expect",
+        ),
         ([(b"a", b"1")], "headers: expected a string as the name, got bytes"),
         ([(None, b"1")], "headers: expected a string as the name, got NoneType"),
         ([("\ud800", b"1")], "headers: '\\ud800' is not encodable as UTF-8: surrogates not allowed"),

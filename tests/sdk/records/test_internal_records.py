@@ -91,7 +91,9 @@ def test_a_record_of_a_type_that_was_removed() -> None:
         "version": 0,
         "value": {"initializedTopics": [], "deletingTopics": []},
     }
-    with pytest.raises(UnknownRecord, match=r"\(ShareGroupPartitionMetadataValue\) in version 1 is not known; 0 are$"):
+    with pytest.raises(
+        UnknownRecord, match=r"\(ShareGroupPartitionMetadataValue\) in version 1 is unknown; expected 0$"
+    ):
         decode_record(OFFSETS, b"\0\x09\0\0", b"\0\1")
 
 
@@ -153,9 +155,9 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         "",
         32767,
         None,
-        "key at byte 0: __consumer_offsets: record type 32767 is not known; 0 to 17, 19",
+        "key at byte 0: __consumer_offsets: record type 32767 is unknown; expected 0 to 17, 19",
     ),
-    (OFFSETS, "ffff", "", -1, None, "record type -1 is not known"),
+    (OFFSETS, "ffff", "", -1, None, "record type -1 is unknown"),
     (
         OFFSETS,
         KEY.hex(),
@@ -163,18 +165,25 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         1,
         5,
         "value at byte 0: __consumer_offsets: record type 1 (OffsetCommit"
-        + "Value) in version 5 is not known; 0-4 are",
+        + "Value) in version 5 is unknown; expected 0-4",
     ),
-    (METADATA, None, "02020000", None, None, "value at byte 0: __cluster_metadata: frame version 2 is not known; 1 is"),
+    (
+        METADATA,
+        None,
+        "02020000",
+        None,
+        None,
+        "value at byte 0: __cluster_metadata: frame version 2 is unknown; expected 1",
+    ),
     (
         METADATA,
         None,
         "01ff0103",
         255,
         3,
-        "value at byte 0: __cluster_metadata: record type 255 (version 3) is not known",
+        "value at byte 0: __cluster_metadata: record type 255 (version 3) is unknown",
     ),
-    (METADATA, None, "010209", 2, 9, "record type 2 (TopicRecord) in version 9 is not known; 0 are"),
+    (METADATA, None, "010209", 2, 9, "record type 2 (TopicRecord) in version 9 is unknown; expected 0"),
 ]
 
 
@@ -221,7 +230,8 @@ def test_each_cut_is_found() -> None:
 
 def test_other_topics_are_refused() -> None:
     with pytest.raises(
-        LocalProtocolError, match="'orders' is not an internal topic; __cluster_metadata, __consumer_off"
+        LocalProtocolError,
+        match="'orders' is not an internal topic; internal topics: __cluster_metadata, __consumer_off",
     ):
         decode_record("orders", KEY, VALUE)
 
@@ -236,7 +246,7 @@ def test_topics_of_ones_own() -> None:
     assert types.names_beside("OffsetCommitValue") == {1: "OffsetCommit"}
     assert types.names_beside("TopicRecord") == {2: "TopicRecord"}
     assert types.names_beside("OffsetCommit") == {}
-    with pytest.raises(LocalProtocolError, match="is not an internal topic; lamps, orders are"):
+    with pytest.raises(LocalProtocolError, match="is not an internal topic; internal topics: lamps, orders"):
         types.decode(OFFSETS, KEY, VALUE)
-    with pytest.raises(UnknownRecord, match="orders: record type 2 is not known; 1 are"):
+    with pytest.raises(UnknownRecord, match="orders: record type 2 is unknown; expected 1"):
         types.decode("orders", b"\0\2", VALUE)

@@ -67,7 +67,7 @@ def test_every_magic_and_every_bit(data: bytes) -> None:
     [
         (BATCH[:16], "16 bytes are too few for a batch: the file was cut"),
         (b"", "0 bytes are too few for a batch"),
-        (BATCH[:16] + b"\3" + BATCH[17:], "magic 3 is not known; 0 to 2 are known"),
+        (BATCH[:16] + b"\3" + BATCH[17:], "magic 3 is unknown; expected 0 to 2"),
         (BATCH[:8] + struct.pack(">i", 48) + BATCH[12:], "the batch has 60 bytes, but one of magic 2 has at least 61"),
         (BATCH[:-1], f"the batch has {len(BATCH)} bytes, but {len(BATCH) - 1} are left"),
     ],

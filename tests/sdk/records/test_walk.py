@@ -253,8 +253,8 @@ def test_engines_agree_on_any_body(body: bytes, count: int, attributes: int) -> 
         ((8, b"\x00\x00\x00\x0d"), "the length is 13 bytes, but no batch or message has fewer than 14"),
         ((8, b"\xff\xff\xff\xff"), "the length is -1 bytes"),
         ((8, b"\x00\x00\x00\x30"), "the batch has 60 bytes, but at least 61 are needed"),
-        ((16, b"\x03"), "magic 3 is not known; 0 to 2 are known"),
-        ((16, b"\xff"), "magic 255 is not known; 0 to 2 are known"),
+        ((16, b"\x03"), "magic 3 is unknown; expected 0 to 2"),
+        ((16, b"\xff"), "magic 255 is unknown; expected 0 to 2"),
         ((17, b"\x00\x00\x00\x00"), "the checksum is 0x00000000, but the content has 0x"),
     ],
 )

@@ -140,10 +140,10 @@ def test_one_of() -> None:
 
 def test_there_are() -> None:
     assert there_are([]) == "there are no topics"
-    assert there_are(["a", "b"]) == "there are a, b"
+    assert there_are(["a", "b"]) == "available topics: a, b"
     names = list("abcdefghijk")
-    assert there_are(names) == f"there are {', '.join(names[:10])}, …"
-    assert there_are(names[:10]) == f"there are {', '.join(names[:10])}"
+    assert there_are(names) == f"available topics: {', '.join(names[:10])}, …"
+    assert there_are(names[:10]) == f"available topics: {', '.join(names[:10])}"
     asked = there_are([*names, "Orders-v2", "orders-v1"], asked=["orders-2", "nothing"])
     assert asked.endswith("…; did you mean Orders-v2, orders-v1?")
-    assert there_are(["orders"], asked=["ordres"]) == "there are orders; did you mean orders?"
+    assert there_are(["orders"], asked=["ordres"]) == "available topics: orders; did you mean orders?"

@@ -81,7 +81,7 @@ def test_a_cut(index: IndexFormat, form: str, entries: list[tuple[int, int]]) ->
         told: list[DamagedContent] = []
         keys, values, _ = parse_index(content[:size], index, told.append)
         assert list(zip(keys, values, strict=True)) == entries[:whole]
-        expected = [(f"only {left} bytes of an entry of {index.entry_bytes} are left", size - left)] if left else []
+        expected = [(f"the last entry has only {left} of {index.entry_bytes} bytes", size - left)] if left else []
         assert [(damage.reason, damage.position) for damage in told] == expected
         if left:
             with pytest.raises(DamagedContent, match=expected[0][0]):

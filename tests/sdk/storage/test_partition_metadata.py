@@ -26,7 +26,7 @@ def test_what_it_says(more: bytes) -> None:
         (bytes(47), r"'(\\x00){40}' is not a version and a topic id"),
         (b"version: 0", "'version: 0' is not a version and a topic id"),
         (b"version: 0\ntopic_id: ", "is not a version and a topic id"),
-        (b"version: 1\ntopic_id: MTExMTExMTExMTExMTExMQ", "version 1 is not known; 0 is"),
+        (b"version: 1\ntopic_id: MTExMTExMTExMTExMTExMQ", "version 1 is unknown; expected 0"),
         (b"version: 0\ntopic_id: MTExMTExMTExMTExMTExM", "'MTExMTExMTExMTExMTExM' of 21 characters is not a UUID"),
         (b"version: 0\ntopic_id: \xff", "not UTF-8"),
     ],

@@ -48,17 +48,17 @@ def test_entries_in_pieces(count: int) -> None:
     [
         (
             stored(3, 12) + stored(3, 13, 1),
-            "version 1 of an aborted transaction is not known; 0 is",
+            "version 1 of an aborted transaction is unknown; expected 0",
             ENTRY_BYTES,
             [12, 13],
         ),
-        (stored(3, 12, -1), "version -1 of an aborted transaction is not known; 0 is", 0, [12]),
-        (stored(13, 12), "a transaction goes from offset 13 to 12", 0, [12]),
-        (stored(-1, 12), "a transaction goes from offset -1 to 12", 0, [12]),
+        (stored(3, 12, -1), "version -1 of an aborted transaction is unknown; expected 0", 0, [12]),
+        (stored(13, 12), "a transaction begins at offset 13 and ends at offset 12", 0, [12]),
+        (stored(-1, 12), "a transaction begins at offset -1 and ends at offset 12", 0, [12]),
         (stored(3, 9), "a marker at offset 9 follows one at 9", 0, [9]),
         (stored(3, 20) + stored(4, 20), "a marker at offset 20 follows one at 20", ENTRY_BYTES, [20, 20]),
         (stored(3, 50), "a marker is at offset 50, but the segment ends at 50", 0, [50]),
-        (stored(3, 12) + stored(3, 13)[:-1], "only 33 bytes of an entry of 34 are left", ENTRY_BYTES, [12]),
+        (stored(3, 12) + stored(3, 13)[:-1], "the last entry has only 33 of 34 bytes", ENTRY_BYTES, [12]),
     ],
 )
 @pytest.mark.parametrize("is_whole", [False, True])

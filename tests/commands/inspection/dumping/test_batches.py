@@ -64,7 +64,7 @@ def test_a_compressed_batch_has_a_lower_limit(tmp_path: Path) -> None:
 def test_the_next_sound_batch_is_found_at_any_distance(tmp_path: Path, distance: int) -> None:
     good = batch(9, b"value")
     damage, found = found_in(tmp_path / "file", b"\xff" * (17 + distance) + good)
-    assert damage == Damage(0, "magic -1 is not known; 0 to 2 are known", 17 + distance)
+    assert damage == Damage(0, "magic -1 is unknown; expected 0 to 2", 17 + distance)
     assert isinstance(found, StoredBatch)
     assert (found.position, found.is_valid) == (17 + distance, True)
 

@@ -145,8 +145,8 @@ def test_time_entries_that_do_not_fit(
 
 
 def test_a_part_of_an_entry(folder: Path) -> None:
-    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == ["only 3 bytes of an entry of 8 are left"]
-    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["only 3 bytes of an entry of 12 are left"]
+    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == ["the last entry has only 3 of 8 bytes"]
+    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["the last entry has only 3 of 12 bytes"]
 
 
 def test_problems_are_reported_up_to_a_limit(folder: Path) -> None:
@@ -219,7 +219,7 @@ def test_files_that_get_shorter_while_they_are_read(
         if victim == read == ".index" and fill == 1 and size < 8:
             note = f"the file got shorter while it was read; {size} bytes are left"
             assert of_kind("note", found)[0] == {"text": note}
-            assert reasons(found) == ([f"only {size} bytes of an entry of 8 are left"] if size else [])
+            assert reasons(found) == ([f"the last entry has only {size} of 8 bytes"] if size else [])
 
 
 @pytest.mark.parametrize("fill", [1, 2, 3, 4])

@@ -81,7 +81,7 @@ def contents() -> dict[str, Content]:
             2,
         ),
         "a length that lies": Content(
-            struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100), 0, "a batch of 2147483659 bytes"
+            struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100), 0, "the batch has 2147483659 bytes"
         ),
     }
     if engines.native is None:  # the Python engine would take minutes for the others

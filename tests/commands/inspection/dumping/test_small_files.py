@@ -92,10 +92,10 @@ def test_a_transaction_index(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (entry(1, 5) + entry(2, 5), "a marker at offset 5 follows one at 5"),
-        (entry(6, 5), "a transaction goes from offset 6 to 5"),
-        (entry(1, 5, 1), "version 1 of an aborted transaction is not known; 0 is"),
-        (entry(1, 5, -23709), "version -23709 of an aborted transaction is not known; 0 is"),
-        (entry(1, 5) + b"abc", "only 3 bytes of an entry of 34 are left"),
+        (entry(6, 5), "a transaction begins at offset 6 and ends at offset 5"),
+        (entry(1, 5, 1), "version 1 of an aborted transaction is unknown; expected 0"),
+        (entry(1, 5, -23709), "version -23709 of an aborted transaction is unknown; expected 0"),
+        (entry(1, 5) + b"abc", "the last entry has only 3 of 34 bytes"),
     ],
 )
 def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str) -> None:

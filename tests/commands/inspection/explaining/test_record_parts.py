@@ -68,7 +68,7 @@ def test_a_frame_of_another_version(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(None, b"\x02\x02\x00\x00")]))
     output = run("explain", path, "--value", "TopicRecord", code=1)
-    assert "error: value at byte 0: TopicRecord: frame version 2 is not known; 1 is" in output
+    assert "error: value at byte 0: TopicRecord: frame version 2 is unknown; expected 1" in output
     assert "name" not in output
 
 

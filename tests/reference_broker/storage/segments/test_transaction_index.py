@@ -203,9 +203,9 @@ def test_the_file_goes_if_nothing_is_found_again() -> None:
     [
         (b"\0\1" + KAFKAS[2:], "version 1"),
         (b"\xff\xff" + KAFKAS[2:], "version -1"),
-        (KAFKAS[:10] + KAFKAS[26:] + KAFKAS[18:], "a transaction goes from offset 15 to 14"),
-        (KAFKAS[:-1], "33 bytes of an entry"),
-        (KAFKAS + b"\0", "1 bytes of an entry"),
+        (KAFKAS[:10] + KAFKAS[26:] + KAFKAS[18:], "a transaction begins at offset 15 and ends at offset 14"),
+        (KAFKAS[:-1], "the last entry has only 33 of 34 bytes"),
+        (KAFKAS + b"\0", "the last entry has only 1 of 34 bytes"),
         (KAFKAS + KAFKAS, "a marker at offset 14 follows one at 14"),
         (b"\0\0" + bytes(32), "a marker at offset 0 follows one at 0"),
     ],

@@ -33,7 +33,7 @@ def test_the_magic_chooses() -> None:
             {8: 0, 9: 0, 10: 0, 11: 1},
             "^batch_length at byte 8: the length is 1 bytes, but no batch or message has fewer than ",
         ),
-        ({16: 9}, "^magic at byte 16: magic 9 is not known; 0 to 2 are known$"),
+        ({16: 9}, "^magic at byte 16: magic 9 is unknown; expected 0 to 2$"),
     ],
 )
 def test_what_is_no_batch(change: dict[int, int], expected: str | None) -> None:

@@ -262,9 +262,9 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
     assert texts["startingOffsets"] == '{"a": {"0": 7}}'
     AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # unused
     for topics in ["a", "gone"], ["gone"]:
-        with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
+        with pytest.raises(ConfigurationError, match="topics='gone': available topics: a"):
             module._segments({"path": str(tmp_path), "topics": ",".join(topics)}, topics, Manifest())
-    with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
+    with pytest.raises(ConfigurationError, match="topics='gone': available topics: a"):
         module._segments({**texts, "topics": "gone"}, ["gone"], Manifest(next_offsets={"gone": {"0": 5}}))
 
 
@@ -342,7 +342,7 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
         ({"split_bytes": 1024}, "split_bytes=1024: expected 1048576 bytes or more"),
         ({"split_bytes": "1g"}, "split_bytes='1g': expected 1048576 bytes or more"),
         ({"topics": " , "}, "topics=' , ': expected names, separated by commas"),
-        ({"topics": "orders,order"}, "topics='order': there are __consumer_offsets, orders"),
+        ({"topics": "orders,order"}, "topics='order': available topics: __consumer_offsets, orders"),
     ],
 )
 def test_options_that_are_refused(folder: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
@@ -361,7 +361,7 @@ def test_times_that_are_refused_before_brokers_are_asked(tmp_path: Path) -> None
 def test_refused(spark: Any, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there are no segments"):
         audit(spark, tmp_path, tmp_path / "audit")
-    with pytest.raises(ConfigurationError, match=r"topics='order': there are __consumer_offsets, orders"):
+    with pytest.raises(ConfigurationError, match=r"topics='order': available topics: __consumer_offsets, orders"):
         audit(spark, folder, tmp_path / "audit", topics=["order"])
     with pytest.raises(ConfigurationError, match="it does not exist"):
         audit(spark, tmp_path / "none", tmp_path / "audit")

@@ -48,7 +48,11 @@ def test_batches(spark: Any, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({}, "checksum"), ({"topic": "t"}, "no such option"), ({"isolationLevel": "read_committed"}, "only for records")],
+    [
+        ({}, "checksum"),
+        ({"topic": "t"}, "no such option"),
+        ({"isolationLevel": "read_committed"}, "only supported when records are read"),
+    ],
 )
 def test_refused(spark: Any, folder: Path, options: dict[str, Any], reason: str) -> None:
     from pyspark.errors import PySparkException

@@ -92,7 +92,7 @@ def test_topics(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="topics='': there are no topics"):
             options(broker)
         create(broker, a=1, b=1)
-        with pytest.raises(ConfigurationError, match=r"topics='c, d': there are a, b$"):
+        with pytest.raises(ConfigurationError, match=r"topics='c, d': available topics: a, b$"):
             options(broker, ["d", "a", "c"])
 
 

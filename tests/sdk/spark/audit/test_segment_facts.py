@@ -82,5 +82,5 @@ def test_who_decides_what_becomes_of_damage(tmp_path: Path, mode: Mode) -> None:
 @pytest.mark.parametrize("option", ["isolationLevel", "pushdown"])
 def test_refused(tmp_path: Path, option: str) -> None:
     value = {"isolationLevel": "read_committed", "pushdown": "true"}[option]
-    with pytest.raises(ConfigurationError, match=f"{option}=.*only for records"):
+    with pytest.raises(ConfigurationError, match=f"{option}=.*only supported when records are read"):
         KafkaBatches({"path": str(tmp_path), option: value}).reader(None)  # type: ignore[arg-type]  # unused

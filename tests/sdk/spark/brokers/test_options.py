@@ -128,7 +128,7 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"mode": "DROPMALFORMED"}, "mode='DROPMALFORMED': a consumer cannot"),
         ({"extra": "sequence, path"}, "extra='sequence, path': path exists only when files are read"),
         ({"extra": "batchposition"}, "extra='batchposition': batchPosition exists only"),
-        ({"extra": "offset"}, "extra='offset': there are leaderEpoch, "),
+        ({"extra": "offset"}, "extra='offset': available columns: leaderEpoch, "),
         ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay='soon': expected a time, such as"),
         ({"kafka.sasl.passwort": "do not tell"}, "kafka.sasl.passwort=<hidden>: no such option"),
@@ -143,7 +143,7 @@ def test_refused(given: dict[str, str], reason: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({}, "subscribe=None: one of subscribe, subscribePattern, assign is needed"),
+        ({}, "subscribe=None: one of subscribe, subscribePattern, assign is required"),
         ({"assign": "{}"}, "assign='{}': it names no partition"),
         ({"subscribePattern": " "}, "subscribePattern=' ': expected a regular expression"),
         ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
@@ -190,7 +190,7 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
 )
 def test_stream(given: dict[str, str]) -> None:
     options(startingOffsets="latest").check_stream()
-    with pytest.raises(ConfigurationError, match="only for a batch query"):
+    with pytest.raises(ConfigurationError, match="only batch queries support this option"):
         options(**given).check_stream()
 
 

@@ -98,7 +98,10 @@ def test_nothing(broker: Broker) -> None:
     ("options", "reason"),
     [
         ({"startingOffsets": "latest"}, "startingOffsets='latest': a batch query would read nothing"),
-        ({"startingOffsets": '{"orders":{"0":1}}'}, "startingOffsets='orders-0': expected every partition"),
+        (
+            {"startingOffsets": '{"orders":{"0":1}}'},
+            "startingOffsets='orders-0': expected exactly the existing partitions",
+        ),
         (
             {"startingOffsets": '{"orders":{"0":5,"1":0}}', "endingOffsets": '{"orders":{"0":4,"1":1}}'},
             "startingOffsets=5: orders-0 would begin at offset 5, but end earlier, at 4, because of endingOffsets=4",
@@ -146,7 +149,7 @@ _CORRUPT = types.StructType().add("path", "string").add("position", "long").add(
     ("name", "kind", "reason"),
     [
         ("offset", "integer", "schema='offset int': the column is bigint; cast it in the query"),
-        ("id", "integer", f"schema='id int': no such column; there are {', '.join(THERE)}"),
+        ("id", "integer", f"schema='id int': no such column; available columns: {', '.join(THERE)}"),
         ("_corrupt", _CORRUPT, "schema='_corrupt': damage is an error here, not a row"),
         ("path", "string", "schema='path': it exists only when files are read"),
     ],
@@ -199,9 +202,12 @@ def test_how_tasks_read(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"endingOffsets": "latest"}, "endingOffsets='latest': only for a batch query"),
-        ({"endingTimestamp": "7"}, "endingTimestamp='7': only for a batch query"),
-        ({"endingOffsets": '{"orders":{"0":7}}'}, 'endingOffsets=\'{"orders":{"0":7}}\': only for a batch query'),
+        ({"endingOffsets": "latest"}, "endingOffsets='latest': only batch queries support this option"),
+        ({"endingTimestamp": "7"}, "endingTimestamp='7': only batch queries support this option"),
+        (
+            {"endingOffsets": '{"orders":{"0":7}}'},
+            'endingOffsets=\'{"orders":{"0":7}}\': only batch queries support this option',
+        ),
         ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
     ],
 )

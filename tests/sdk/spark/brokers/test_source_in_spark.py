@@ -152,7 +152,7 @@ def test_no_such_topic(source: Any, broker: Broker) -> None:
     from pyspark.errors import PySparkException
 
     reader = reading(source.read, broker, "others", **{"fetchOffset.retryIntervalMs": 1})
-    with pytest.raises(PySparkException, match="subscribe='others': there are "):
+    with pytest.raises(PySparkException, match="subscribe='others': available topics: "):
         reader.load().collect()
 
 

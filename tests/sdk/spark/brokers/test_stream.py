@@ -158,7 +158,7 @@ def test_topic_that_comes_later(broker: Broker) -> None:
 
 
 def test_topic_that_never_was(broker: Broker) -> None:
-    with pytest.raises(ConfigurationError, match="subscribe='others': there are "):
+    with pytest.raises(ConfigurationError, match="subscribe='others': available topics: "):
         Query(broker, subscribe="orders,others")
 
 

@@ -92,7 +92,7 @@ def test_internal_records() -> None:
     assert found[0] == {**empty, "type": 2, "name": "GroupMetadata", "key": '{"group": "g"}'}
     assert found[1:3] == [None, None]
     assert "a record has a key of at least 2 bytes" in found[3].pop("error")
-    assert "record type 32512 is not known" in found[4].pop("error")
+    assert "record type 32512 is unknown" in found[4].pop("error")
     with pytest.raises(KafkaWireError, match="at least 2 bytes"):
         messages.internal_records(topics, keys, values, Mode.FAILFAST)
 

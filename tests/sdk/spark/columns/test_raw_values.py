@@ -178,7 +178,7 @@ def test_batches_of_several_rows_are_decoded_together() -> None:
 FIRST, SECOND = batch(), batch(6)
 DAMAGED = [
     (flip(SECOND, 100), "crc: the checksum is 0x[0-9a-f]{8}, but the content has 0x[0-9a-f]{8}"),
-    (flip(SECOND, 16), "magic: magic 253 is not known; 0 to 2 are known"),
+    (flip(SECOND, 16), "magic: magic 253 is unknown; expected 0 to 2"),
     (flip(SECOND, 8), "batch_length: the length is -16776770 bytes, but no batch or message has fewer than 14"),
     (flip(SECOND, 9), "partial batch: 16712138 bytes are needed, but 916 are left, so 16711222 are missing"),
 ]

@@ -76,8 +76,8 @@ def test_schema_and_options(source: Any, folder: Path) -> None:
     [
         ("splitByte", "1", None, "no such option; did you mean splitBytes"),
         ("mode", "LENIENT", None, "expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
-        ("topics", "ordres", None, "topics='ordres': there are __consumer_offsets, orders"),
-        ("assign", '{"orders":[1,2]}', None, "assign='orders-2': there are orders-0, orders-1"),
+        ("topics", "ordres", None, "topics='ordres': available topics: __consumer_offsets, orders"),
+        ("assign", '{"orders":[1,2]}', None, "assign='orders-2': available partitions: orders-0, orders-1"),
         ("mode", "FAILFAST", "offset int", "schema='offset int': the column is bigint"),
         ("startingOffsets", "latest", None, "a batch query would read nothing"),
     ],
@@ -136,7 +136,7 @@ def test_map_batches(spark: Any, folder: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"pushdown": True}, "pushdown='true': map_batches is given"),
         ({"columns": []}, "columns='': expected some of key, value, "),
-        ({"schema": "offset bigint not null"}, "schema='offset bigint NOT NULL': every column may be null"),
+        ({"schema": "offset bigint not null"}, "schema='offset bigint NOT NULL': no column may be declared NOT NULL"),
         ({"schema": "a int, a int"}, "schema='a, a': the column a is repeated"),
     ]
     for options, reason in refused:
@@ -221,8 +221,8 @@ def test_patterns_with_the_file_system_of_spark(spark: Any, folder: Path, monkey
 @pytest.mark.parametrize(
     ("option", "value", "reason"),
     [
-        ("topics", ["orders", "ordres"], "topics='ordres': there are orders"),
-        ("assign", {"orders": [1, 2]}, "assign='orders-2': there are orders-0, orders-1"),
+        ("topics", ["orders", "ordres"], "topics='ordres': available topics: orders"),
+        ("assign", {"orders": [1, 2]}, "assign='orders-2': available partitions: orders-0, orders-1"),
     ],
 )
 def test_what_is_not_there_with_the_file_system_of_spark(

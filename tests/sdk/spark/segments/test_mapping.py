@@ -74,7 +74,10 @@ def test_refused(result: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (types.StructType().add("n", "long", nullable=False), "schema='n bigint NOT NULL': every column may be null"),
+        (
+            types.StructType().add("n", "long", nullable=False),
+            "schema='n bigint NOT NULL': no column may be declared NOT NULL",
+        ),
         (
             types.StructType().add("a", types.ArrayType(types.StructType().add("n", "long", nullable=False))),
             "schema='n bigint NOT NULL'",

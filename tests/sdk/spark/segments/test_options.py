@@ -106,7 +106,7 @@ def test_paths_of_python(path: Any, paths: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "given", "reason"),
     [
-        ([], {}, "path='': a folder of segments is needed"),
+        ([], {}, "path='': a folder of segments is required"),
         ([""], {}, "paths='[\"\"]': expected a JSON list of paths"),
         (b"/a", {}, "path=b'/a': expected text or a pathlib.Path"),
         (None, {}, "path=None: expected text or a pathlib.Path"),
@@ -146,7 +146,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"path": ""}, "path='': a folder of segments is needed: load(path)"),
+        ({"path": ""}, "path='': a folder of segments is required: load(path)"),
         ({"paths": "a"}, "paths='a': expected a JSON list of paths"),
         ({"splitByte": "1m"}, "splitByte='1m': no such option; did you mean splitBytes?"),
         (
@@ -158,7 +158,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': expected 1 to 9223372036854775807"),
         ({"startingTimestamp": "soon"}, "startingTimestamp='soon': expected milliseconds since 1970"),
         ({"includeHeaders": "1"}, "includeHeaders='1': expected true or false"),
-        ({"extra": "offset"}, "extra='offset': there are leaderEpoch, "),
+        ({"extra": "offset"}, "extra='offset': available columns: leaderEpoch, "),
         ({"extra": ","}, "extra=',': expected names, separated by commas"),
         ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"isolationLevel": "x"}, "isolationLevel='x': expected read_uncommitted or read_committed"),
@@ -192,10 +192,10 @@ def test_wanted() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"topics": "orders,ordres"}, "topics='ordres': there are bills, orders; did you mean orders?"),
-        ({"subscribe": "ordres,b"}, "subscribe='b, ordres': there are bills, orders; did you mean orders?"),
-        ({"assign": '{"orders":[0,2]}'}, "assign='orders-2': there are orders-0, orders-10"),
-        ({"assign": '{"ordres":[0]}'}, "assign='ordres-0': there are bills-7, orders-0, orders-10"),
+        ({"topics": "orders,ordres"}, "topics='ordres': available topics: bills, orders; did you mean orders?"),
+        ({"subscribe": "ordres,b"}, "subscribe='b, ordres': available topics: bills, orders; did you mean orders?"),
+        ({"assign": '{"orders":[0,2]}'}, "assign='orders-2': available partitions: orders-0, orders-10"),
+        ({"assign": '{"ordres":[0]}'}, "assign='ordres-0': available partitions: bills-7, orders-0, orders-10"),
     ],
 )
 def test_what_is_not_there(given: dict[str, str], reason: str) -> None:
@@ -208,7 +208,9 @@ def test_what_is_not_there(given: dict[str, str], reason: str) -> None:
 
 
 def test_first_of_many_that_are_there() -> None:
-    with pytest.raises(ConfigurationError, match=r"topics='x': there are t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, …$"):
+    with pytest.raises(
+        ConfigurationError, match=r"topics='x': available topics: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, …$"
+    ):
         options(topics="x").check_there([segment(f"t{number}") for number in range(10)] + [segment("t99")])
     with pytest.raises(ConfigurationError, match=r"topics='x': there are no topics$"):
         options(topics="x").check_there([])
@@ -232,7 +234,7 @@ def test_batch(given: dict[str, str], reason: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"endingOffsets": "latest"}, "endingOffsets='latest': only for a batch query"),
+        ({"endingOffsets": "latest"}, "endingOffsets='latest': only batch queries support this option"),
         ({"endingTimestamp": "0"}, "endingTimestamp=0: only"),
         ({"pushdown": "true"}, "pushdown=True: only"),
         (
@@ -295,8 +297,8 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"includeHeaders": "true", "extra": "path"}, "includeHeaders='true': only for records"),
-        ({"extra": "sequence,path"}, "extra='sequence, path': only for records"),
+        ({"includeHeaders": "true", "extra": "path"}, "includeHeaders='true': only supported when records are read"),
+        ({"extra": "sequence,path"}, "extra='sequence, path': only supported when records are read"),
     ],
 )
 def test_columns_where_none_are_read(given: dict[str, str], reason: str) -> None:

@@ -96,7 +96,7 @@ def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCapture
     [
         ("offset int", "schema='offset int': the column is bigint"),
         ("offsets bigint", "schema='offsets bigint': no such column; did you mean offset?"),
-        ("xyz bigint", "schema='xyz bigint': no such column; there are key, value, "),
+        ("xyz bigint", "schema='xyz bigint': no such column; available columns: key, value, "),
         ("value binary, value binary", "schema='value binary': the column is repeated"),
     ],
 )
@@ -109,7 +109,7 @@ def test_refused_schema(folder: Path, ddl: str, reason: str) -> None:
 
 
 def test_column_that_must_not_be_null(folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match="schema='offset bigint NOT NULL': every column may be null"):
+    with pytest.raises(ConfigurationError, match="schema='offset bigint NOT NULL': no column may be declared NOT NULL"):
         source(folder).reader(types.StructType().add("offset", "long", nullable=False))
 
 
@@ -222,7 +222,7 @@ def test_no_filters_before_a_function(folder: Path) -> None:
 
 
 def test_what_is_not_there(folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match="topics='ordres': there are orders"):
+    with pytest.raises(ConfigurationError, match="topics='ordres': available topics: orders"):
         source(folder, topics="ordres").reader(schema("offset bigint")).partitions()
     stream = source(folder, topics="ordres").streamReader(schema("offset bigint"))
     assert stream.initialOffset() == {}  # it may be created later

@@ -89,7 +89,7 @@ def test_what_has_another_name_by_now(tmp_path: Path) -> None:
 
 
 def test_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="a folder of segments is needed"):
+    with pytest.raises(ConfigurationError, match="a folder of segments is required"):
         SegmentFiles([])
     with pytest.raises(ConfigurationError, match="path='mock:///a': it is on a different file system from "):
         SegmentFiles([str(tmp_path), "mock:///a"])

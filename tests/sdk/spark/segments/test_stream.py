@@ -345,7 +345,7 @@ def test_latest_of_committed(tmp_path: Path) -> None:
 
 
 def test_options(folder: Path) -> None:
-    with pytest.raises(ValueError, match="only for a batch query"):
+    with pytest.raises(ValueError, match="only batch queries support this option"):
         parse_options({"path": str(folder), "endingOffsets": "latest"}).check_stream()
 
 

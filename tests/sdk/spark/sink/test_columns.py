@@ -64,8 +64,8 @@ def test_a_column_topic_that_the_option_overrides(kind: str) -> None:
         (["value string", "key bigint"], "schema='key bigint': expected string or binary"),
         (["value string", "partition bigint"], "schema='partition bigint': expected int"),
         (["value string", "headers texts"], f"value:string>>': expected {HEADERS}"),
-        (["key string"], "schema='key': a column `value` is needed"),
-        ([], "schema='none': a column `value` is needed"),
+        (["key string"], "schema='key': a column `value` of type string or binary is required"),
+        ([], "schema='none': a column `value` of type string or binary is required"),
     ],
 )
 def test_refused(columns: list[str], reason: str) -> None:
@@ -75,7 +75,7 @@ def test_refused(columns: list[str], reason: str) -> None:
 
 
 def test_a_topic_is_needed() -> None:
-    with pytest.raises(ConfigurationError, match="a column `topic` is needed, or the option topic"):
+    with pytest.raises(ConfigurationError, match="a column `topic` or the option topic is required"):
         checked("value string", topic=None)
 
 

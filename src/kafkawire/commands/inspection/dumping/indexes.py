@@ -106,7 +106,7 @@ class _Index:
             yield position, first, second
         self._say_cuts()
         if left := self.window.end % self.entry_bytes:
-            self.problems.tell(f"only {left} bytes of an entry of {self.entry_bytes} are left", self.window.end - left)
+            self.problems.tell(f"the last entry has only {left} of {self.entry_bytes} bytes", self.window.end - left)
         if not self.window.end:
             self._output.note("the index is empty")
 
