@@ -86,11 +86,18 @@ def administering(nodes: Cluster, test: Callable[[Admin], Awaitable[None]]) -> N
     asyncio.run(run())
 
 
-async def until(admin: Admin, partition: TopicPartition, is_so: Callable[[Partition], bool]) -> Partition:
+async def until(
+    admin: Admin,
+    partition: TopicPartition,
+    is_so: Callable[[Partition], bool],
+    *,
+    include_eligible_leaders: bool = False,
+) -> Partition:
     """Wait until a partition is described as wanted, and return its description."""
     while True:
         try:
-            described = (await admin.describe_topics(partition.topic))[partition.topic].partitions
+            topics = await admin.describe_topics(partition.topic, include_eligible_leaders=include_eligible_leaders)
+            described = topics[partition.topic].partitions
         except BrokerError:  # not every node knows the topic yet
             continue
         if partition.partition in described and is_so(described[partition.partition]):
@@ -141,8 +148,8 @@ def test_eligible_leaders(nodes: Cluster) -> None:
             with pytest.raises(UnsupportedVersion, match=r"Apache Kafka 3\.8 or later, without ZooKeeper"):
                 await admin.describe_topics("eligible", include_eligible_leaders=True)
             return
-        topic = (await admin.describe_topics("eligible", include_eligible_leaders=True))["eligible"]
-        assert topic.partitions[0].eligible_leaders == ()
+        described = await until(admin, TopicPartition("eligible", 0), lambda each: True, include_eligible_leaders=True)
+        assert described.eligible_leaders == ()
 
     administering(nodes, test)
 
@@ -224,7 +231,10 @@ def test_log_directories(nodes: Cluster) -> None:
     async def test(admin: Admin) -> None:
         await admin.create_topics(NewTopic("stored", assignments={0: NODES}))
         await until(admin, place, lambda each: set(each.in_sync) == set(NODES))
+        # A node may be listed as in sync shortly before it describes its replica.
         described = (await admin.describe_log_dirs()).all()
+        while any(all(place not in each.replicas for each in log_dirs.values()) for log_dirs in described.values()):
+            described = (await admin.describe_log_dirs()).all()
         assert described.keys() == set(NODES)
         moves = {}
         for node_id, log_dirs in described.items():

@@ -13,7 +13,11 @@ from collections.abc import Iterator
 import pytest
 
 from kafkawire import NewTopic, TopicPartition, sync
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka.cluster import NODES
+from tests.kafka.cluster_faults import until
 from tests.kafka.cluster_pair import ClusterOfThree, our_cluster
 from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, Program, name_of, usable
 
@@ -58,6 +62,18 @@ def stored(cluster: ClusterOfThree, topic: str) -> list[int]:
         return [int(record.value or b"") for record in consumer.records(stop_at_end=True)]
 
 
+def knows(address: str, topic: str) -> bool:
+    """Return whether a broker has learned that a topic exists."""
+    host, _, port = address.rpartition(":")
+    connection = ClientConnection()
+    asked = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    with FrameSocket(host, int(port)) as socket:
+        socket.send(*connection.request(asked, 9).parts)
+        response = connection.receive(socket.receive()).message
+    assert isinstance(response, MetadataResponse)
+    return not any(each.error_code for each in response.topics)
+
+
 def send_part(producer: subprocess.Popen[str]) -> None:
     """Make a program store the next part."""
     assert producer.stdin is not None
@@ -72,6 +88,9 @@ def test_a_program_rides_through_failovers(cluster: ClusterOfThree, program: Pro
     killed, stopped, _ = NODES if CLIENTS.index(program) % 2 else reversed(NODES)
     with sync.Admin(cluster.bootstrap) as admin:
         admin.create_topics(NewTopic(topic, PARTITIONS, len(NODES)))
+    # librdkafka gives its user an error if the first broker that it asks has not learned of the topic yet.
+    for address in cluster.addresses.values():
+        until(lambda address=address: knows(address, topic), f"{address} does not learn of {topic}", 60)
     reader = program.start(cluster.bootstrap, "follow", topic, str(COUNT))
     producer = program.start(cluster.bootstrap, "stream", topic)
     try:
