@@ -1,4 +1,4 @@
-# Every command that a developer needs; CI runs the same ones. `make` alone lists them.
+# Every command that a developer needs, which are also those that CI runs. `make` without arguments lists them.
 PYTHON ?= python3
 VENV ?= .venv
 BOOTSTRAP ?=
@@ -22,10 +22,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 EXTENSION_SOURCES := $(shell find sdk -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-# A test run starts hundreds of Pythons, and each of its workers loads every test: compiled once, as Python does by default.
+# A test run starts hundreds of Python processes, and each worker loads every test, so bytecode is cached as by default.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Runs of tests share two cores and one tree: they come one after the other.
+# Test runs share two cores and one tree, so they run one after another.
 ifndef TOGETHER
 .NOTPARALLEL:
 endif
@@ -40,9 +40,9 @@ help: ## list the commands
 # --- set-up ------------------------------------------------------------------------------------------------------------
 
 .PHONY: venv
-venv: $(VENV)/.dev ## the virtual environment with all that development needs
+venv: $(VENV)/.dev ## create the virtual environment with everything that development needs
 
-# One stamp per kind of environment; a changed dependency or extension source brings the install up to date.
+# There is one stamp per kind of environment; if a dependency or an extension source changes, the installation is updated.
 $(VENV)/.%: pyproject.toml setup.py $(EXTENSION_SOURCES)
 	@$(PYTHON) tools/environment.py $* --venv $(VENV)
 	@touch $@ $(VENV)/.core
@@ -50,54 +50,54 @@ $(VENV)/.%: pyproject.toml setup.py $(EXTENSION_SOURCES)
 # --- use ---------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo demo-spark broker conformance
-demo: $(VENV)/.core ## produce, consume, restart and inspect on the embedded broker, or on BOOTSTRAP=host:port
+demo: $(VENV)/.core ## produce, consume, restart and inspect, on the embedded broker or on BOOTSTRAP=host:port
 	@$(BIN)/kafkawire demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-demo-spark: $(VENV)/.dev ## a day of a small shop on the embedded broker, audited with Spark; the report in a browser, or in OUT=folder
+demo-spark: $(VENV)/.dev ## audit a day of a small shop, written by the embedded broker, with Spark; show the report in a browser, or write it to OUT=folder
 	@$(BIN)/kafkawire pipeline demo $(if $(OUT),--out $(OUT))
 
-broker: $(VENV)/.core ## the reference broker on LISTEN=host:port with its files in DATA=folder
+broker: $(VENV)/.core ## run the reference broker on LISTEN=host:port, with its files in DATA=folder
 	@$(BIN)/kafkawire broker --listen $(LISTEN) --data $(DATA)
 
-conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with BOOTSTRAP=host:port also that broker
+conformance: $(VENV)/.core ## check every engine against Apache Kafka's vectors, and with BOOTSTRAP=host:port also that broker
 	@$(BIN)/kafkawire conformance codec
 	@$(if $(BOOTSTRAP),$(BIN)/kafkawire conformance run --bootstrap $(BOOTSTRAP))
 
 # --- checks ------------------------------------------------------------------------------------------------------------
 
-# What is not in `make test`, for its last lines.
+# The checks that `make test` leaves out, which it lists at the end.
 define LEFT
-left to `make test-all`: pyright, thorough tests, three in four random examples, every test on the Python engine, the rest of Spark, event loops (test-loops),
-what a machine without a compiler installs (test-pure),
-other Pythons (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and other people's programs (test-kafka),
-200 kills (test-kills), wheels, and faults in what has changed (mutants)
+only `make test-all` runs: pyright, thorough tests, three in four random examples, all tests with the Python engine, the other tests of Spark, event loops (test-loops),
+the installation on a machine without a compiler (test-pure),
+other Python versions (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and other people's programs (test-kafka),
+200 kills (test-kills), wheels, and faults in the changes (mutants)
 endef
 export LEFT
 
 .PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-beside-spark test-small
-test: test-beside-spark test-native ## what you run for a change: checks, and the tests of each engine; six to eight minutes on two cores
+test: test-beside-spark test-native ## run what every change needs: the checks, and the tests for each engine; six to eight minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
 EVERYTHING := checks test-native test-python test-construct test-spark test-pure test-loops test-pythons test-asan fuzz wheels test-kafka
-test-all: $(VENV)/.dev ## everything, and faults in what has changed SINCE=origin/main; takes hours: before a change is called done, and before a release
+test-all: $(VENV)/.dev ## run everything, and plant faults in the changes SINCE=origin/main; takes hours; needed before a change is done, and before a release
 	@$(MAKE) --no-print-directory ALL=1 $(EVERYTHING) mutants SINCE=$(or $(SINCE),origin/main)
 	$(call title,everything passed)
 
-# The checks share nothing but the sources: two at a time, each printed in one piece.
-checks: $(VENV)/.dev ## lint, types by mypy, layers, tidy and generated, two at a time; with ALL=1 also pyright
+# The checks share nothing but the sources, so two run at a time; the output of each is printed in one piece.
+checks: $(VENV)/.dev ## run lint, mypy, layers, tidy and generated, two at a time; with ALL=1 also pyright
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 $(if $(ALL),pyright )mypy tidy lint layers generated
 
-fmt: $(VENV)/.dev ## format the code and mend what can be mended
+fmt: $(VENV)/.dev ## format the code, and fix what can be fixed automatically
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-lint: $(VENV)/.dev ## ruff: rules and format
+lint: $(VENV)/.dev ## run ruff: rules and format
 	$(call title,lint)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: mypy pyright ## mypy strict and pyright
+types: mypy pyright ## run mypy in strict mode, and pyright
 
 mypy: $(VENV)/.dev
 	$(call title,types: mypy)
@@ -106,25 +106,25 @@ mypy: $(VENV)/.dev
 pyright: $(VENV)/.dev
 	$(call title,types: pyright)
 	@if $(BIN)/pyright --version >/dev/null 2>&1; then $(BIN)/pyright; \
-	else echo 'pyright cannot run on this machine (its Node.js does not start): left out'; fi
+	else echo 'left out, since pyright cannot run on this machine (its Node.js does not start)'; fi
 
-layers: $(VENV)/.dev ## who may import whom, and no circle of imports
+layers: $(VENV)/.dev ## check which modules may import which, and that there are no import cycles
 	$(call title,layers)
 	@$(BIN)/lint-imports --no-logo
 	@$(RUN) tools.circles
 
-tidy: $(VENV)/.dev ## the house rules
+tidy: $(VENV)/.dev ## check the house rules
 	$(call title,tidy)
 	@$(RUN) tools.tidy
 
-generated: $(VENV)/.dev ## generated code and pages equal what schemas, declared options and tables of states give
+generated: $(VENV)/.dev ## check that generated code and pages match the schemas, the declared options and the tables of states
 	$(call title,generated code)
 	@$(BIN)/kafkawire codegen check
 	@$(RUN) tools.options --check
 	@$(RUN) tools.states --check
 
-# `make test` leaves thorough tests out (tests/thorough.py); `make test-all`, or ALL=1, takes them all. Tests of Spark, which
-# has a JVM and workers of its own, run once, and not in several processes of pytest at a time.
+# `make test` leaves out thorough tests (tests/thorough.py); `make test-all`, or ALL=1, includes them. Spark has a JVM and
+# workers of its own, so its tests run once, and not in several pytest processes at a time.
 SELECTED = -m "$(1)$(if $(ALL),, and not thorough)"
 ifndef ALL
 export KAFKAWIRE_TEST_EXAMPLES ?= few
@@ -135,10 +135,11 @@ NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
 	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark); \
-	else echo 'the extension is not built here: left out'; fi
+	else echo 'left out, since the extension is not built here'; fi
 
-# Beside the native engine, the Python engine is tested where it differs; by itself, with every test. With ALL=1 all tests
-# run on both but those that never reach a codec or plan faults of a disk, and those that name the engines that they try.
+# In addition to the native engine, the Python engine is tested where it differs; without the native engine, with every
+# test. With ALL=1, all tests run with both, except those that never reach a codec, that plan disk faults, or that name
+# the engines that they use.
 ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records tests/sdk/producer tests/sdk/consumer/reading \
   tests/sdk/test_end_to_end.py
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
@@ -154,7 +155,7 @@ test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
 	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not names_engine) tests/sdk/protocol
 
-# With ALL=1, two sessions: threads and workers of all in one JVM are too many for a small machine.
+# With ALL=1, there are two sessions: in a single JVM, all threads and workers are too many for a small machine.
 SPARK_AUDIT_TESTS := tests/sdk/spark/audit
 test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
@@ -165,9 +166,9 @@ else
 	@$(RUN) pytest -q -m "spark and smoke" tests/sdk/spark
 endif
 
-# What may differ between Pythons: the whole core, but for planned faults of a disk, and what is the Python engine's own.
-# The oldest and the newest Python have all of it; those between are tried by their wheels, and by
-# `make test-core PYTHON=python3.12 VENV=.venv-3.12`. The single module finds an extension that should be there.
+# The tests that may differ between Python versions: the whole core, except for planned disk faults, and the tests of the
+# Python engine alone. The oldest and the newest version run all of them; the versions between are tested by their wheels,
+# and by `make test-core PYTHON=python3.12 VENV=.venv-3.12`. The single module detects that an extension is missing.
 CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen \
   --ignore-glob=tests/reference_broker/*_failures.py
 
@@ -182,29 +183,29 @@ test-small:
 	@if $(NATIVE); then $(MAKE) --no-print-directory TOGETHER= test-python test-construct; fi
 
 .PHONY: test-pythons test-core
-test-pythons: ## the core's tests on the newest of the other Pythons of this machine
+test-pythons: ## run the core tests with the newest of the other Python versions on this machine
 	@versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; \
-	if [ -z "$$newest" ]; then echo 'this machine has no other supported Python: left out'; \
+	if [ -z "$$newest" ]; then echo 'left out, since this machine has no other supported Python'; \
 	else $(MAKE) --no-print-directory test-core PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi
 
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)
 	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(CORE_TESTS); \
-	else echo 'the extension is not built here: left out'; fi
+	else echo 'left out, since the extension is not built here'; fi
 	$(call title,tests: core with $(VENV), python engine)
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
 
-# What runs on the event loop of an application: on others than asyncio's, which every other run has.
+# The tests of code that runs on an application's event loop, with loops other than asyncio's, which all other runs use.
 LOOP_TESTS := $(addprefix tests/sdk/,transport client groups routing producer consumer admin sync test_end_to_end.py test_event_loops.py \
   test_log_lines.py test_ended_loops.py) tests/test_starting.py tests/test_testing.py
 
 .PHONY: test-loops test-loop
-test-loops: $(VENV)/.dev ## the clients' tests on uvloop, and with eager tasks on a Python that has them
+test-loops: $(VENV)/.dev ## run the clients' tests on uvloop, and with eager tasks on a Python version that has them
 	@$(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=uvloop
 	@if $(BIN)/python -c 'from asyncio import eager_task_factory' 2>/dev/null; then \
 	  $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager; \
 	else versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; \
-	  if [ -z "$$newest" ]; then echo 'this machine has no other supported Python, and this one no eager tasks: left out'; \
+	  if [ -z "$$newest" ]; then echo 'left out, since this Python has no eager tasks, and this machine has no other supported Python'; \
 	  else $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager \
 	    PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi; \
 	fi
@@ -213,7 +214,8 @@ test-loop: $(VENV)/.test
 	$(call title,tests: clients on the event loops of $(KAFKAWIRE_TEST_LOOP))
 	@KAFKAWIRE_TEST_LOOP=$(KAFKAWIRE_TEST_LOOP) $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(LOOP_TESTS)
 
-# The tests of what chooses an engine, and of whole clients. Those of the Python engine alone run beside the extension, too.
+# The tests of code that chooses an engine, and of whole clients. Those of the Python engine alone also run elsewhere, next
+# to the extension.
 PURE_TREE := build/pure
 PURE_TESTS := tests/sdk/records/engines tests/sdk/producer/engines tests/sdk/consumer/reading/engines \
   tests/sdk/protocol/engines/test_python.py tests/sdk/protocol/engines/test_selection.py \
@@ -222,7 +224,7 @@ PURE_TESTS := tests/sdk/records/engines tests/sdk/producer/engines tests/sdk/con
   $(addprefix tests/test_,imports.py environment.py protocol.py records.py testing.py)
 
 .PHONY: test-pure test-without-extension
-test-pure: ## the installation of a machine without a compiler: in a copy of the tree, what differs there; a minute
+test-pure: ## test the installation on a machine without a compiler, in a copy of the tree, where it differs; takes a minute
 	@$(PYTHON) tools/tree_copy.py $(PURE_TREE)
 	@CC=no-such-compiler $(MAKE) --no-print-directory -C $(PURE_TREE) VENV=$(abspath .venv-pure) test-without-extension
 
@@ -235,76 +237,76 @@ test-without-extension: $(VENV)/.test
 
 .PHONY: test-kills test-kafka test-kafka-smoke test-asan fuzz mutants soak simulate
 KILLS := tests/soak/two_hundred_kills.py
-test-kills: $(VENV)/.dev ## 200 SIGKILLs of the broker under load; about two minutes
+test-kills: $(VENV)/.dev ## send 200 SIGKILLs to the broker under load; about two minutes
 	$(call title,tests: 200 kills)
 	@$(RUN) pytest -q $(KILLS)
 
-test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven, and test-kills
-	$(call title,tests: beside Apache Kafka)
+test-kafka: $(VENV)/.kafka ## run the tests against a real Apache Kafka, fetched with Maven, and test-kills
+	$(call title,tests: against Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q -n 2 --dist loadfile tests/kafka
 	@$(RUN) pytest -q $(KILLS)
 
-test-kafka-smoke: $(VENV)/.kafka ## each kind of client and broker once, beside a real Apache Kafka
-	$(call title,tests: beside Apache Kafka, a smoke)
+test-kafka-smoke: $(VENV)/.kafka ## run each kind of client and broker once, against a real Apache Kafka
+	$(call title,tests: smoke tests against Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q -n 2 --dist loadfile -m smoke tests/kafka
 
-test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
+test-asan: $(VENV)/.dev ## run the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)
 	@tools/test_asan.sh $(BIN)/python -n 2
 
-fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECONDS=60
+fuzz: $(VENV)/.dev ## feed damaged bytes to all code that reads bytes, for SECONDS=60
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
 
-soak: $(VENV)/.dev ## long runs under load and faults: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load for SECONDS=600 by SEED=1
+soak: $(VENV)/.dev ## run under load and faults for a long time: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load, SECONDS=600, SEED=1
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-simulate: $(VENV)/.dev ## a cluster in virtual time, by SEEDS=from:to, with a fault that is planted: PLANT=name
+simulate: $(VENV)/.dev ## run a cluster in virtual time with SEEDS=from:to, and optionally with a planted fault, PLANT=name
 	$(call title,simulate: $(SEEDS))
 	@nice $(RUN) tools.simulate --seeds $(SEEDS) --processes 2 $(if $(PLANT),--plant $(PLANT))
 
-mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, of a KIND, in ROOM=name or path, or in what has changed SINCE=revision
+mutants: $(VENV)/.dev ## plant small faults that the tests must notice: MUTANTS=150 of them with SEED=1, of a KIND, in ROOM=name or path, or in the changes SINCE=revision
 	$(call title,mutants)
 	@nice $(RUN) tools.mutants --faults $(MUTANTS) --seed $(SEED) $(foreach room,$(ROOM),--room '$(room)') $(if $(SINCE),--since $(SINCE)) $(foreach kind,$(KIND),--kind $(kind))
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
 .PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-cluster bench-dump bench-spark bench-spark-sizes clean
-docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
+docs: $(VENV)/.dev ## write the protocol reference as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
-wheels: $(VENV)/.release ## into dist/: the sdist, the pure wheel and a native wheel, each tried; with ALL=1 a native one for each Python
+wheels: $(VENV)/.release ## build and try the sdist, the pure wheel and a native wheel, in dist/; with ALL=1, a native wheel for each Python version
 	$(call title,wheels)
 	@$(RUN) tools.wheels --out dist $(if $(ALL),--every-python)
 
-bench: $(VENV)/.bench ## codecs, record batches and imports beside other libraries, as ratios; into docs/benchmarks.md
+bench: $(VENV)/.bench ## compare codecs, record batches and imports with other libraries; the ratios go into docs/benchmarks.md
 	@nice $(RUN) benchmarks --write docs/benchmarks.md
 
-bench-languages: $(VENV)/.bench ## codecs beside Go's and Java's (needs go, a JDK and Maven); into docs/benchmarks.md
+bench-languages: $(VENV)/.bench ## compare codecs with Go's and Java's (needs go, a JDK and Maven), for docs/benchmarks.md
 	@nice $(RUN) benchmarks languages --write docs/benchmarks.md
 
-bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port; into docs/benchmarks.md
+bench-clients: $(VENV)/.bench ## compare clients against one broker, BOOTSTRAP=host:port, for docs/benchmarks.md
 	@test -n '$(BOOTSTRAP)' || { echo 'usage: make bench-clients BOOTSTRAP=host:port'; exit 2; }
 	@nice $(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md $(CLIENTS_ARGUMENTS)
 	@nice $(RUN) benchmarks.latency --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md
 
-bench-broker: $(VENV)/.kafka ## the reference broker beside Apache Kafka, fetched with Maven; into docs/benchmarks.md
+bench-broker: $(VENV)/.kafka ## compare the reference broker with Apache Kafka, fetched with Maven, for docs/benchmarks.md
 	@nice $(RUN) benchmarks broker --write docs/benchmarks.md $(BROKER_ARGUMENTS)
 
-bench-cluster: $(VENV)/.kafka ## three brokers beside clusters of Apache Kafka 3.9 and 4.3; into docs/benchmarks.md
+bench-cluster: $(VENV)/.kafka ## compare three brokers with clusters of Apache Kafka 3.9 and 4.3, for docs/benchmarks.md
 	@nice $(RUN) benchmarks cluster --write docs/benchmarks.md
 
-bench-dump: $(VENV)/.kafka ## kafkawire dump beside Kafka's DumpLogSegments, on 1 GB; into docs/benchmarks.md
+bench-dump: $(VENV)/.kafka ## compare kafkawire dump with Kafka's DumpLogSegments on 1 GB, for docs/benchmarks.md
 	@nice $(RUN) benchmarks dump --write docs/benchmarks.md
 
-bench-spark: $(VENV)/.kafka ## the Spark data sources beside Spark's connector and other clients' decoders; into docs/benchmarks.md
+bench-spark: $(VENV)/.kafka ## compare the Spark data sources with Spark's connector and other clients' decoders, for docs/benchmarks.md
 	@nice $(RUN) benchmarks spark --write docs/benchmarks.md
 
-bench-spark-sizes: $(VENV)/.dev ## what Spark needs for each GB of segments, at 1, 4 and 16 GB; into docs/spark_sizing.md
+bench-spark-sizes: $(VENV)/.dev ## measure what Spark needs for each GB of segments, with 1, 4 and 16 GB, for docs/spark_sizing.md
 	@nice $(RUN) benchmarks spark-sizes --write docs/spark_sizing.md
 
-clean: ## remove everything that was built; sources and generated code stay
+clean: ## remove everything that was built; sources and generated code are kept
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*
 	@find sdk \( -name '*.so' -o -name '*.c' \) -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,14 +1,14 @@
 """Measure everything that needs no broker, and report which goals are met.
 
     python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [damaged] [records] [produced] …
-    python -m benchmarks broker ...                   the reference broker beside Apache Kafka: benchmarks/broker.py
-    python -m benchmarks cluster ...                  three brokers beside Apache Kafka's: benchmarks/cluster.py
-    python -m benchmarks dump ...                     `kafkawire dump` beside DumpLogSegments: benchmarks/dump.py
-    python -m benchmarks languages ...                the codecs beside Go's and Java's: benchmarks/languages.py
-    python -m benchmarks spark ...                    the data sources beside Spark's connector: benchmarks/spark.py
+    python -m benchmarks broker ...                   the reference broker and Apache Kafka: benchmarks/broker.py
+    python -m benchmarks cluster ...                  three brokers, ours and Apache Kafka's: benchmarks/cluster.py
+    python -m benchmarks dump ...                     `kafkawire dump` and DumpLogSegments: benchmarks/dump.py
+    python -m benchmarks languages ...                the codecs, and those of Go and Java: benchmarks/languages.py
+    python -m benchmarks spark ...                    the data sources and Spark's connector: benchmarks/spark.py
     python -m benchmarks spark-sizes ...              what Spark needs for each GB: benchmarks/spark_sizes.py
 
-All functions run in one process, taking turns, and the shortest time of several rounds counts; imports run in fresh
+All functions run in one process and take turns, and the best time of several rounds is reported; imports run in fresh
 processes. Only the ratios are meaningful, because machines are shared and their clock rates drift.
 """
 
@@ -51,13 +51,13 @@ _PROGRAMS: Mapping[str, Callable[[list[str]], None]] = {
     "spark-sizes": spark_sizes.main,
 }
 
-#: Seconds per function, over all its rounds: a normal run takes about three minutes.
+#: Seconds per function, over all its rounds. A normal run takes about three minutes.
 SECONDS = 0.2
 QUICK_SECONDS = 0.03
 
 
 def main() -> None:
-    """Measure the chosen parts, print the tables and, with --write, put them into a document."""
+    """Measure the selected parts, print the tables, and with --write put them into a document."""
     if len(sys.argv) > 1 and (run := _PROGRAMS.get(sys.argv[1])):
         run(sys.argv[2:])
         return
@@ -71,7 +71,7 @@ def main() -> None:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
     parts = options.part or PARTS
     if options.write and set(parts) != set(PARTS):
-        parser.error("--write needs all parts")
+        parser.error("--write requires all parts")
     machine = description(shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]))
     print(machine, flush=True)
     seconds = QUICK_SECONDS if options.quick else SECONDS
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def _measure(part: str, seconds: float) -> tuple[str, list[Goal]]:
-    """Return the tables and the goals of a part."""
+    """Return the tables and goals for a part."""
     if part == "codec":
         messages = [codec.measure(case, seconds) for case in codec.CASES]
         return f"### Messages\n\n{codec.tables(messages)}", codec.goals(messages)

@@ -1,9 +1,9 @@
-"""Measure the reference broker against a warm Apache Kafka, taking turns, and report which goals are met.
+"""Measure the reference broker and a warm Apache Kafka in turn, and report which goals are met.
 
     python -m benchmarks broker [--quick] [--kfake PROGRAM] [--uvloop] [--data FOLDER] [--write docs/benchmarks.md]
 
-Each broker is a separate process, and all run at the same time; they are measured in turn for several rounds, and the
-tables give medians. The client sends prepared frames and discards the responses (`broker_load.py`), so its cost is
+Each broker is a separate process, and all run at the same time. They are measured in turn for several rounds, and the
+tables contain medians. The client sends prepared frames and discards the responses (`broker_load.py`), so its cost is
 negligible. CPU is the kernel's CPU time for the broker's process. Each ratio compares brokers within one round, because
 the machine is shared and its clock rate drifts.
 """
@@ -46,7 +46,7 @@ _GB = 1e9
 _MB = 1e6
 _KIB = 1024
 
-#: Value size, batch size, and the wanted ratio of Apache Kafka's CPU to ours.
+#: Value size, batch size in KiB, and the required ratio of Apache Kafka's CPU time to ours.
 PRODUCED = ((100, 16, 2.5), (100, 256, 2.0), (1024, 16, 1.5), (1024, 256, 1.5))
 
 #: Numbers of produce requests and of fetches in flight.
@@ -56,7 +56,7 @@ _FETCH_DEPTH = 2
 #: Fetch sizes in KiB: for a consumer that keeps up, and for one that has to catch up.
 _FETCHED = (64, 1024)
 
-#: Extra starts of this project's broker, only to measure the start time.
+#: The number of additional starts of this project's broker, just to measure startup time.
 _STARTS = 4
 
 #: Numbers of small requests in flight.
@@ -69,8 +69,9 @@ _SYNCING_PRODUCERS = 16
 #: Memory is measured once each broker has stored at least this much.
 _LOADED_GB = 2.5
 
-#: Memory touched before records are produced, as a multiple of their size. The kernel hands out other free pages first:
-#: with 1.3 times the size, records still cost 1 to 2 s of CPU per GB for fresh pages; with 8 times, they cost none.
+#: Memory touched before records are produced, as a multiple of their size. The kernel hands out other free pages first,
+#: so with 1.3 times the size, fresh pages still cost 1 to 2 s of CPU time per GB of records; with 8 times, they cost
+#: nothing.
 _TOUCHED = 8
 
 _CREATION_TIMEOUT_SECONDS = 30
@@ -84,7 +85,7 @@ class Plan(NamedTuple):
         rounds: the number of rounds.
         produced_mb: MB per batch size, in each round.
         requests: the number of small requests per depth, in each round.
-        seconds: the duration of steady load, and of syncing, in each round.
+        seconds: the duration of steady load, and of syncs, in each round.
         warm_up_seconds: the duration of each kind of load before the first round.
     """
 
@@ -100,7 +101,7 @@ QUICK = Plan(2, 128, 10_000, 2.0, 3.0)
 
 
 class Figures:
-    """The measurements: by case, by broker, round by round."""
+    """The measurements of each round, keyed by case and broker."""
 
     def __init__(self, servers: Sequence[Server]) -> None:
         self.servers = servers
@@ -147,7 +148,7 @@ def _small(name: str, depth: int) -> str:
 
 
 def _fetched_from(batch_kib: int) -> list[int]:
-    """Return the fetch size for a topic: a few batches rather than one."""
+    """Return the fetch sizes in KiB for a topic, each of which covers a few batches rather than one."""
     return [fetch_kib for fetch_kib in _FETCHED if fetch_kib > batch_kib]
 
 
@@ -156,7 +157,7 @@ def _fetch_name(size: int, batch_kib: int, fetch_kib: int) -> str:
 
 
 def _measure_records(server: Server, figures: Figures, size: int, batch_kib: int, produced_mb: int) -> None:
-    """Produce a topic and fetch it, and measure the CPU time of both."""
+    """Produce records to a topic and fetch them, and measure the CPU time of both."""
     batch, records_count = batch_of(size, batch_kib * _KIB)
     count = int(produced_mb * _MB / len(batch))
     total_bytes = count * len(batch)
@@ -169,7 +170,7 @@ def _measure_records(server: Server, figures: Figures, size: int, batch_kib: int
         seconds = load.repeat(frame, count, response_bytes, _PRODUCE_DEPTH)
         _note(figures, server, f"produce {_name(size, batch_kib)}", server.cpu_seconds() - cpu, seconds, total_bytes)
         if load.base_offset(topic, batch) != (count + 1) * records_count:
-            raise RuntimeError(f"{server.name} has lost records")
+            raise RuntimeError(f"{server.name} lost records")
         for fetch_kib in _fetched_from(batch_kib):
             at_once = fetch_kib * _KIB // len(batch)
             frames = fetches(topic, records_count, len(batch), count, at_once)
@@ -204,7 +205,7 @@ def _measure_small(server: Server, figures: Figures, plan: Plan, topic: str) -> 
 
 
 def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
-    """Count the syncs of a broker while producers each wait for their acknowledgement."""
+    """Count the syncs of a broker while several producers wait for acknowledgements."""
     os.sync()
     topic = _create(server, {"flush.messages": "1"})
     batch, _ = batch_of(100, _KIB)
@@ -222,7 +223,7 @@ def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
 def _measure_latency(server: Server, figures: Figures, rate: float, seconds: float) -> None:
     """Produce at a steady rate, and measure the slowest responses.
 
-    Earlier data is written to the disk first, because a system with too much to write makes writers wait.
+    Earlier data is first written to the disk, because a system that has too much to write makes writers wait.
     """
     os.sync()
     topic = _create(server)
@@ -236,7 +237,7 @@ def _measure_latency(server: Server, figures: Figures, rate: float, seconds: flo
 
 
 def _half_load(figures: Figures) -> float:
-    """Return half the rate, in 16 KiB batches per second, that the slower of the two brokers accepts."""
+    """Return half of the rate, in 16 KiB batches per second, that the slower of the two brokers accepts."""
     case = f"produce {_name(100, 16)}: MB/s"
     least = min(filter(None, (figures.median(case, OURS), figures.median(case, APACHE))))
     return least * _MB / (16 * _KIB) / 2
@@ -285,7 +286,7 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
 
     Args:
         servers: the running brokers.
-        starts: the measured starts of this project's broker.
+        starts: the started instances of this project's broker, with their startup times.
         plan: the amount of work.
     """
     figures = Figures(servers)
@@ -316,7 +317,7 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
 
 
 def _measure_memory(server: Server, figures: Figures, produced_mb: int) -> None:
-    """Produce more records, up to the amount after which memory is measured."""
+    """Produce further records, up to the amount at which memory is measured."""
     ignored = Figures([server])
     done_mb = produced_mb * len(PRODUCED)
     while done_mb < _LOADED_GB * 1000 and server.name != KFAKE:  # kfake keeps everything in memory
@@ -326,7 +327,7 @@ def _measure_memory(server: Server, figures: Figures, produced_mb: int) -> None:
 
 
 def _warm_up(servers: Sequence[Server], plan: Plan) -> None:
-    """Run the measured loads on each broker for a while, so that a virtual machine has compiled the code."""
+    """Run the measured loads on each broker for a while, so a JVM has compiled the code."""
     steps: list[Callable[[Server, Figures], None]] = [
         lambda server, figures: _measure_records(server, figures, 100, 16, 64),
         lambda server, figures: _measure_records(server, figures, 1024, 256, 64),
@@ -345,7 +346,7 @@ def _say(text: str) -> None:
 
 
 def _goals(figures: Figures) -> list[Goal]:
-    """Return the goals; every ratio says by what factor this broker is better."""
+    """Return the goals; every ratio is the factor by which this broker is better."""
 
     def ratios(cases: Sequence[str], over: str, under: str) -> dict[str, float]:
         found = {case: figures.ratio(case, over, under) for case in cases}
@@ -413,7 +414,7 @@ def _tables(figures: Figures) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print the tables and, with --write, put them into a document."""
+    """Measure, print the tables, and with --write put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks broker", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="take a tenth of the time, for a first look")
     parser.add_argument("--kfake", type=Path, metavar="PROGRAM", help="see `kfake` in benchmarks/broker_servers.py")

@@ -1,8 +1,8 @@
-"""Load for a broker at almost no cost to the client.
+"""Load for a broker, at almost no cost to the client.
 
-It sends prepared frames, and counts responses without reading them. Every response to a frame has the same size, so the
-number of bytes gives the number of responses; the kernel discards the bytes (MSG_TRUNC). Before and after, one request
-is sent and its response read as usual, to verify the effect of the load.
+The client sends prepared frames, and counts responses without reading them. All responses to a frame have the same
+size, so the number of bytes gives the number of responses; the kernel discards the bytes (MSG_TRUNC). Before and after
+the load, one request is sent and its response is read as usual, to verify the effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkawire.sdk.transport.blocking import FrameSocket
 
 __all__ = ["Load", "batch_of", "fetches", "in_turns", "list_offsets", "metadata", "produce"]
 
-#: Versions that Apache Kafka 4.3 and kfake support; the last ones that use topic names.
+#: Versions that Apache Kafka 4.3 and kfake support; they are the last ones that use topic names.
 _PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA = 9, 12, 7, 12
 
 _TIMEOUT_SECONDS = 60
@@ -41,7 +41,7 @@ def _framed(message: Message, version: int) -> Frame:
 
 
 def batch_of(value_bytes: int, batch_bytes: int) -> tuple[bytes, int]:
-    """Return a batch of random values, and their number."""
+    """Return a batch of random values, and the number of values."""
     builder, count = BatchBuilder(batch_bytes), 0
     while builder.append(time.time_ns() // 1_000_000, None, os.urandom(value_bytes)) is not None:
         count += 1
@@ -49,13 +49,13 @@ def batch_of(value_bytes: int, batch_bytes: int) -> tuple[bytes, int]:
 
 
 def produce(topic: str, batch: bytes) -> Frame:
-    """Return the request that appends a batch to partition 0, acknowledged by all replicas."""
+    """Return a request that appends a batch to partition 0, to be acknowledged by all replicas."""
     data = ProduceRequest.TopicProduceData(topic, partition_data=[ProduceRequest.PartitionProduceData(0, batch)])
     return _framed(ProduceRequest(None, Acks.ALL, 30_000, [data]), _PRODUCE)
 
 
 def list_offsets(topic: str) -> Frame:
-    """Return the request for the end of partition 0."""
+    """Return a request for the end of partition 0."""
     return _framed(_end(topic), _LIST_OFFSETS)
 
 
@@ -65,7 +65,7 @@ def _end(topic: str) -> ListOffsetsRequest:
 
 
 def metadata(topic: str) -> Frame:
-    """Return the request for the metadata of a topic."""
+    """Return a request for the metadata of a topic."""
     return _framed(MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)]), _METADATA)
 
 
@@ -81,7 +81,7 @@ def _fetch(topic: str, offset: int, max_bytes: int) -> FetchRequest:
 
 
 def fetches(topic: str, records_count: int, batch_bytes: int, batches: int, at_once: int) -> list[Frame]:
-    """Return the requests that read a topic of equal batches from its beginning.
+    """Return the requests that read a topic with equal batches from its beginning.
 
     Args:
         topic: the topic name.
@@ -152,7 +152,7 @@ class Load:
         return len(response.responses[0].partitions[0].records or b"")
 
     def run(self, frames: Sequence[Frame], response_bytes: int, depth: int) -> float:
-        """Send requests, with at most `depth` of them unanswered, and return how many seconds that took.
+        """Send requests, of which at most `depth` are unanswered at any time; return how many seconds that took.
 
         Args:
             frames: requests whose responses all have the same size.
@@ -184,7 +184,7 @@ class Load:
         return count
 
     def paced(self, frame: Frame, response_bytes: int, rate: float, seconds: float) -> list[float]:
-        """Send a request `rate` times per second; for each, return the time from when it was due until its response.
+        """Send a request `rate` times per second; for each, return the time from its due time to its response.
 
         Args:
             frame: the request.
@@ -203,7 +203,8 @@ class Load:
                 due = start + sent / rate
             if pending:
                 pending = pending[self._send_some(pending) :]
-            # If a late client only sent, it would eventually wait for a broker that waits for the client to read.
+            # If a client that is late did nothing but send, it would eventually wait for a broker that waits for the
+            # client to read.
             limit = max(due - time.perf_counter(), 0) if sent < count and not pending else _TIMEOUT_SECONDS
             readable, _, _ = select.select([self._socket], [self._socket] if pending else [], [], limit)
             if readable:
@@ -221,7 +222,7 @@ class Load:
 
 
 def in_turns(port: int, connections: int, frame: Frame, response_bytes: int, seconds: float) -> int:
-    """Send a request on several connections, again after each response; return the number of responses.
+    """Send a request on several connections, and again after each response; return the number of responses.
 
     Args:
         port: the port of the broker.

@@ -1,6 +1,6 @@
-"""The measured brokers: this project's, Apache Kafka, and franz-go's kfake.
+"""The brokers to measure: this project's, Apache Kafka, and franz-go's kfake.
 
-Each is a separate process; time and memory are the kernel's figures for it.
+Each is a separate process; time and memory are the kernel's figures for that process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ OURS = "kafkawire"
 APACHE = f"Apache Kafka {RELEASE}"
 KFAKE = "kfake"
 
-#: How Linux numbers the clock of a process, like `clock_getcpuclockid`; /proc only counts hundredths of a second.
+#: How Linux numbers the CPU clock of a process, like `clock_getcpuclockid`; the figures in /proc have a resolution of
+#: just 10 ms.
 _CLOCK_SHIFT, _CLOCK_OF_PROCESS = 3, 2
 
 _START_TIMEOUT_SECONDS = 120
@@ -65,11 +66,11 @@ class Server(NamedTuple):
     idle_mb: float
 
     def cpu_seconds(self) -> float:
-        """Return the total CPU time of its threads so far."""
+        """Return the total CPU time of the broker's threads so far."""
         return cpu_seconds_of(self.pid)
 
     def resident_mb(self) -> float:
-        """Return its resident memory."""
+        """Return the broker's resident memory."""
         return _resident_mb(self.pid)
 
 
@@ -145,21 +146,21 @@ def apache_kafka() -> Iterator[Server]:
 
 
 def java_release() -> str:
-    """Return the Java version that Apache Kafka runs on."""
+    """Return the Java version on which Apache Kafka runs."""
     result = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
     return result.stderr.partition("\n")[0]
 
 
 def kfake(program: Path) -> contextlib.AbstractContextManager[Server]:
-    """Run a program that takes a port, calls `kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port))` and waits."""
+    """Run a program that takes a port, calls `kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port))`, and waits."""
     port = free_port()
     return _process(KFAKE, [str(program), str(port)], port)
 
 
 def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
-    """Return how often a process called fsync or fdatasync during some work, and the result of the work.
+    """Return how often a process calls fsync or fdatasync during some work, and the result of the work.
 
-    `perf` counts the calls in the kernel, for any program; the number is None if perf is missing or not permitted.
+    `perf` counts the calls in the kernel, for any program. The result is None if perf is missing or not permitted.
     """
     perf = shutil.which("perf")
     if perf is None:

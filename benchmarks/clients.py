@@ -2,10 +2,10 @@
 
     python -m benchmarks.clients --bootstrap HOST:PORT [--size 100] [--messages 500000] [--rounds 3] [--plugin FILE.py]
 
-Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so that
-imports and connecting do not count. Clients alternate within each round, and the table gives medians and the ratio to
-confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}`, where each function takes a `Task`
-and returns the number of messages it moved. Peers that are not installed are reported and skipped.
+Every measurement runs in a fresh process, so CPU time and memory are those of the client alone. It moves some messages
+first, so imports and connecting are not included. Clients alternate within each round, and the table contains medians
+and ratios to confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}`, in which each function
+takes a `Task` and returns the number of messages it moved. Peers that are not installed are reported and skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tools.processes import status_kb
 
 __all__ = ["CLIENTS", "Task", "main"]
 
-#: Linger and batch size are equal for all clients that have them.
+#: Linger and batch size are the same for all clients that have them.
 LINGER_MS = 20
 BATCH_BYTES = 262_144
 FETCH_BYTES = 4_194_304
@@ -195,7 +195,7 @@ def _confluent_consume(task: Task) -> int:
             "auto.offset.reset": "earliest",
             "fetch.message.max.bytes": FETCH_BYTES,
             "queued.max.messages.kbytes": 262_144,
-            "queued.min.messages": 1_000_000,  # at the default, it stops fetching for a second at 100,000
+            "queued.min.messages": 1_000_000,  # by default, it stops fetching for a second at 100,000
             "check.crcs": True,
         }
     )
@@ -302,11 +302,11 @@ def _kafka_python_consume(task: Task) -> int:
 #: The total size of all values in one measurement, small enough not to measure the broker's disk.
 _VALUES_BYTES_MAX = 100_000_000
 
-#: Slow clients, and the fraction of the messages that they move, so that a round ends in time.
+#: Slow clients move only one in this many messages, so a round ends in time.
 _SHARES = {"aiokafka": 5, "aiokafka getmany": 5, "kafka-python": 10}
 
 
-#: Messages moved before the clock starts.
+#: The number of messages moved before the clock starts.
 _WARM_UP_MESSAGES = 1_000
 
 
@@ -321,12 +321,12 @@ def _one(name: str, kind: str, task: Task) -> None:
 
 
 def _peak_memory_mb() -> float:
-    """Return the peak memory of this process; getrusage would return its parent's if that is higher."""
+    """Return the peak memory of this process; getrusage would return that of its parent if it is higher."""
     return status_kb(os.getpid(), "VmHWM") / 1024
 
 
 def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:
-    """Run one measurement in a fresh process, and return it, or the reason why there is none."""
+    """Run one measurement in a fresh process; return its result, or the reason why there is none."""
     command = [sys.executable, "-m", "benchmarks.clients", "--one", name, kind, json.dumps(asdict(task))]
     for plugin in plugins:
         command += ["--plugin", plugin]
@@ -388,7 +388,7 @@ async def _topic(bootstrap: str, name: str, *, fill: Task | None) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the comparison and print its tables in Markdown."""
+    """Run the comparison, and print its tables in Markdown."""
     parser = argparse.ArgumentParser(description="Compare Kafka clients against one broker.")
     parser.add_argument("--bootstrap", default="")
     parser.add_argument("--size", type=int, action="append")

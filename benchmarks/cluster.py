@@ -1,10 +1,10 @@
-"""Measure a cluster of three reference brokers against Apache Kafka's, taking turns, and report which goals are met.
+"""Measure clusters of three brokers, this project's and Apache Kafka's, in turn, and report which goals are met.
 
     python -m benchmarks cluster [--quick] [--only NAME] [--data FOLDER] [--write docs/benchmarks.md]
 
-The clusters are those of `cluster_servers.py`; all run at the same time, with the same session timeout. In most
-measurements, the client sends and retries without any pause, so that no cluster waits for it; only clean shutdown is
-measured with this project's producer. Everything has three replicas, and is acknowledged by all in-sync replicas.
+The clusters are those in `cluster_servers.py`; all run at the same time, with the same session timeout. In most
+measurements, the client sends and retries without pauses, so no cluster waits for it; only clean shutdown is measured
+with this project's producer. All partitions have three replicas, and all in-sync replicas acknowledge.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _GB = 1e9
 _MB = 1e6
 _KIB = 1024
 
-#: Versions that Apache Kafka 3.9 and 4.3 support; the last ones that use topic names.
+#: Versions that Apache Kafka 3.9 and 4.3 support; they are the last ones that use topic names.
 _PRODUCE, _METADATA, _CREATE_TOPICS, _DESCRIBE_QUORUM = 9, 12, 7, 0
 
-#: The pause between two attempts: short enough to measure milliseconds, at a few percent of a core.
+#: The pause between two attempts, which is short enough to measure milliseconds, at a few percent of a core.
 _PAUSE_SECONDS = 0.005
 
-#: On a machine that is otherwise idle, nothing takes longer.
+#: On a machine that is otherwise idle, no step takes longer than this.
 _LIMIT_SECONDS = 300.0
 
 _PRODUCE_TIMEOUT_MS = 1_000
@@ -90,7 +90,7 @@ class Plan(NamedTuple):
         rounds: the number of rounds of producing records.
         produced_mb: MB per batch size, in each round.
         partitions: the number of partitions when the controller fails.
-        warm_up_mb: MB per batch size before the first round, in which a virtual machine compiles the code.
+        warm_up_mb: MB per batch size before the first round, during which a JVM compiles the code.
     """
 
     failovers: int
@@ -106,7 +106,7 @@ QUICK = Plan(2, 1, 2, 64, 300, 16)
 
 
 class Figures:
-    """The measurements: by case, by cluster."""
+    """The measurements, keyed by case and cluster."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -118,14 +118,14 @@ class Figures:
         print(f"{time.strftime('%H:%M:%S')} {name}: {case}: {value:,.2f}", file=sys.stderr, flush=True)
 
     def value(self, case: str, name: str) -> float | None:
-        """Return the median of all values, or for "highest CASE" the highest value of CASE; None if there is none."""
+        """Return the median of all values, or the highest value for "highest CASE"; None if there is no value."""
         values = self._found.get(case.removeprefix(_HIGHEST), {}).get(name)
         if not values:
             return None
         return max(values) if case.startswith(_HIGHEST) else statistics.median(values)
 
     def ratios(self, case: str, peers: Iterable[str]) -> dict[str, float]:
-        """Return the values of peers, each divided by ours."""
+        """Return each peer's value divided by ours."""
         own = self.value(case, OURS)
         found = {peer: self.value(case, peer) for peer in peers}
         return {peer: value / own for peer, value in found.items() if value is not None and own}
@@ -161,7 +161,7 @@ def _call(cluster: MeasuredCluster, node: int, message: Message, version: int) -
 def _partitions(
     cluster: MeasuredCluster, node: int, topic: str
 ) -> Sequence[MetadataResponse.MetadataResponsePartition]:
-    """Return what a node reports about the partitions of a topic; empty if it does not know the topic."""
+    """Return the partitions of a topic as reported by a node; empty if the node does not know the topic."""
     request = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     response = _call(cluster, node, request, _METADATA)
     assert isinstance(response, MetadataResponse)
@@ -169,7 +169,7 @@ def _partitions(
 
 
 def _leader(cluster: MeasuredCluster, node: int, topic: str) -> int | None:
-    """Return the leader of partition 0 as a node reports it; None if it knows none."""
+    """Return the leader of partition 0 as reported by a node; None if the node knows of none."""
     found = [each.leader_id for each in _partitions(cluster, node, topic) if not each.partition_index]
     return found[0] if found and found[0] in NODES else None
 
@@ -182,10 +182,10 @@ def _is_acknowledged(cluster: MeasuredCluster, leader: int, topic: str, batch: b
 
 
 def _until(done: Callable[[], bool], what: str) -> float:
-    """Try until a condition holds; return when it did, by `time.perf_counter`.
+    """Retry until a condition holds; return when it did, as a `time.perf_counter` value.
 
     Raises:
-        RuntimeError: this takes too long.
+        RuntimeError: the condition does not hold in time.
     """
     deadline = time.perf_counter() + _LIMIT_SECONDS
     while time.perf_counter() < deadline:
@@ -193,7 +193,7 @@ def _until(done: Callable[[], bool], what: str) -> float:
             if done():
                 return time.perf_counter()
         time.sleep(_PAUSE_SECONDS)
-    raise RuntimeError(f"{what}: not within {_LIMIT_SECONDS:.0f} s")
+    raise RuntimeError(f"{what}: did not happen within {_LIMIT_SECONDS:.0f} s")
 
 
 def _is_created(cluster: MeasuredCluster, node: int, topic: str, partitions: int) -> bool:
@@ -226,7 +226,7 @@ def _new_topic(cluster: MeasuredCluster, partitions: int = 1) -> str:
 
 
 def _measure_start(cluster: MeasuredCluster, figures: Figures) -> None:
-    """Wait for the first acknowledgement by three replicas since the processes started."""
+    """Measure the time from the start of the processes to the first acknowledgement by three replicas."""
     topic, batch = "first", batch_of(100, _KIB)[0]
 
     def is_acknowledged() -> bool:
@@ -243,7 +243,7 @@ def _measure_start(cluster: MeasuredCluster, figures: Figures) -> None:
 
 
 def _measure_failover(cluster: MeasuredCluster, figures: Figures, topic: str) -> None:
-    """Kill the leader, and wait for the first acknowledgement by another broker."""
+    """Kill the leader, and measure the time to the first acknowledgement by another broker."""
     batch = batch_of(100, _KIB)[0]
     killed = _leader(cluster, NODES[0], topic)
     assert killed is not None
@@ -264,7 +264,7 @@ def _measure_failover(cluster: MeasuredCluster, figures: Figures, topic: str) ->
 
 
 def _measure_shutdown(cluster: MeasuredCluster, figures: Figures, topic: str) -> None:
-    """Shut down the leader while a producer sends steadily; count failed records, and find the longest wait for one."""
+    """Shut down the leader while a producer sends steadily; count failed records, and find the slowest record."""
     leader = _leader(cluster, NODES[0], topic)
     assert leader is not None
 
@@ -303,7 +303,7 @@ def _produced_case(size: int, batch_kib: int) -> str:
 
 
 def _replicate(cluster: MeasuredCluster, produced_mb: int) -> Iterator[tuple[str, float]]:
-    """Produce records, and yield cases with the CPU time of the leader and of both followers, and the throughput."""
+    """Produce records; yield cases with the CPU time of the leader and of both followers, and with the throughput."""
     for size, batch_kib in _PRODUCED:
         topic = _new_topic(cluster)
         batch, _ = batch_of(size, batch_kib * _KIB)
@@ -324,7 +324,7 @@ def _replicate(cluster: MeasuredCluster, produced_mb: int) -> Iterator[tuple[str
 
 
 def _controller(cluster: MeasuredCluster) -> int:
-    """Return which node is the controller."""
+    """Return the node that is the controller."""
     if cluster.zookeeper is None:
         topic = DescribeQuorumRequest.TopicData("__cluster_metadata", [DescribeQuorumRequest.PartitionData(0)])
         quorum = _call(cluster, NODES[0], DescribeQuorumRequest([topic]), _DESCRIBE_QUORUM)
@@ -336,14 +336,14 @@ def _controller(cluster: MeasuredCluster) -> int:
 
 
 class _Watch:
-    """Notes when the registration of a broker disappears, which every failover waits for.
+    """Records when the registration of a broker disappears, since every failover waits for that.
 
     Args:
         connect: the address of ZooKeeper.
         node: the broker.
 
     Attributes:
-        gone_at: when the registration disappeared, by `time.perf_counter`; 0 until then.
+        gone_at: when the registration disappeared, as a `time.perf_counter` value; 0 until then.
     """
 
     def __init__(self, connect: str, node: int) -> None:
@@ -372,7 +372,7 @@ class _Watch:
 
 
 def _measure_controller(cluster: MeasuredCluster, figures: Figures, partitions: int) -> None:
-    """Kill the controller's broker, and wait until the others report that they lead all partitions."""
+    """Kill the controller's broker, and measure the time until the others report that they lead all partitions."""
     topic = _new_topic(cluster, partitions)
     figures.add(_MEMORY_OF_MANY, cluster.name, resident_mb(cluster))
     killed = _controller(cluster)
@@ -453,7 +453,7 @@ def _tables(figures: Figures) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print the tables and, with --write, put them into a document."""
+    """Measure, print the tables, and with --write put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="do a fifth of the work, for a first look")
     parser.add_argument("--only", metavar="NAME", choices=("kafkawire", "zookeeper", "kraft"), help="one cluster")
@@ -461,7 +461,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     if options.write and options.only:
-        parser.error("--write needs all clusters")
+        parser.error("--write requires all clusters")
     plan = QUICK if options.quick else NORMAL
     more = {"Java": java_release(), "session timeout": f"{SESSION_TIMEOUT_MS} ms", "partitions": str(plan.partitions)}
     machine = description(shlex.join(["python", "-m", "benchmarks", "cluster", *arguments]), more)

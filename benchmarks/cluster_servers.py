@@ -1,7 +1,7 @@
-"""The measured clusters of three brokers: this project's and Apache Kafka 3.9's on ZooKeeper, Kafka 4.3's on KRaft.
+"""The clusters to measure, each of three brokers: this project and Kafka 3.9 on ZooKeeper, and Kafka 4.3 on KRaft.
 
-A single properties file works for either kind of broker on ZooKeeper. Time and memory are the kernel's figures for the
-brokers; what ZooKeeper uses is not counted.
+The same properties file works for both kinds of brokers on ZooKeeper. Time and memory are the kernel's figures for the
+brokers; those for ZooKeeper are not included.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ OURS = "kafkawire"
 ZOOKEEPER_MODE = f"Apache Kafka {ZOOKEEPER_RELEASE}, ZooKeeper"
 KRAFT = f"Apache Kafka {RELEASE}, KRaft"
 
-#: Every cluster gives up on a broker after this time without a sign of life.
+#: Every cluster considers a broker failed after hearing nothing from it for this time.
 SESSION_TIMEOUT_MS = 6_000
 
-#: As in Kafka's own scripts.
+#: The heap size in Kafka's own scripts.
 _HEAP = "-Xmx1g"
 
 _STOP_TIMEOUT_SECONDS = 60
 
-#: Leadership moves only when a broker ends.
+#: With these settings, leadership moves only when a broker stops.
 _SETTINGS = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -67,7 +67,7 @@ class Nodes(Protocol):
 
     Attributes:
         ports: the port of each node on the loopback interface.
-        started_at: when the first node was started, by `time.perf_counter`.
+        started_at: when the first node was started, as a `time.perf_counter` value.
     """
 
     ports: dict[int, int]
@@ -96,7 +96,7 @@ class MeasuredCluster:
     Attributes:
         name: the name in the tables.
         nodes: its processes.
-        zookeeper: the ZooKeeper address that its brokers connect to; None without ZooKeeper.
+        zookeeper: the ZooKeeper address to which its brokers connect; None without ZooKeeper.
     """
 
     def __init__(self, name: str, nodes: Nodes, zookeeper: str | None) -> None:
@@ -126,7 +126,7 @@ class _Processes:
     Args:
         folder: the folder for all their files.
         connect: `zookeeper.connect`.
-        command: returns a broker's command, the start of a line that ends with its properties file.
+        command: returns the beginning of a broker's command, to which its properties file is appended.
     """
 
     def __init__(self, folder: Path, connect: str, command: Callable[[Path], Sequence[str]]) -> None:
@@ -203,7 +203,7 @@ def _running(name: str, folder: Path, command: Callable[[Path], Sequence[str]]) 
 
 
 def ours(folder: Path) -> contextlib.AbstractContextManager[MeasuredCluster]:
-    """Run this project's brokers on a ZooKeeper, waiting only for ZooKeeper.
+    """Run this project's brokers on a ZooKeeper server, and wait for ZooKeeper but not for the brokers.
 
     Args:
         folder: the folder for their files.
@@ -213,7 +213,7 @@ def ours(folder: Path) -> contextlib.AbstractContextManager[MeasuredCluster]:
 
 
 def on_zookeeper(folder: Path) -> contextlib.AbstractContextManager[MeasuredCluster]:
-    """Run Apache Kafka 3.9 brokers on a ZooKeeper, each with a heap of 1 GB; see `ours`."""
+    """Run Apache Kafka 3.9 brokers on a ZooKeeper server, each with a heap of 1 GB; see `ours`."""
 
     def command(properties: Path) -> list[str]:
         return [*java_command(properties.parent, _HEAP, ZOOKEEPER_RELEASE), "kafka.Kafka", str(properties)]
@@ -223,6 +223,6 @@ def on_zookeeper(folder: Path) -> contextlib.AbstractContextManager[MeasuredClus
 
 @contextlib.contextmanager
 def kraft(_: Path) -> Iterator[MeasuredCluster]:
-    """Run Apache Kafka 4.3 nodes, each a combined broker and controller with a heap of 1 GB and its own folder."""
+    """Run Apache Kafka 4.3 nodes, which are brokers and controllers, each with a heap of 1 GB and its own folder."""
     with KafkaCluster(_KRAFT_SETTINGS, _HEAP) as nodes:
         yield MeasuredCluster(KRAFT, nodes, None)

@@ -1,9 +1,9 @@
 """Measure the message codecs against construct and the codecs of Python Kafka clients.
 
-It uses seven messages that brokers and clients exchange all the time. The construct codecs are written by hand in
-the usual way: a `Struct` of stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and
-aiokafka are measured if they are installed and have the message; one that does not build identical bytes is
-skipped with a note.
+The messages are seven that brokers and clients exchange all the time. The construct codecs are written by hand in the
+usual way, as a `Struct` of standard parts, with small classes for Kafka's strings and arrays. kio, kafka-python and
+aiokafka are measured if they are installed and have the message; a peer that does not build identical bytes is skipped
+with a note.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["CASES", "Case", "Result", "filled", "goals", "measure", "tables"]
 
 
 class Case(NamedTuple):
-    """A message to measure: its name and version, and the number of elements in its arrays."""
+    """A message to measure: its name, its version, and the number of elements in its arrays."""
 
     name: str
     version: int
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The seconds of one parse and of one build, by codec."""
+    """The seconds that one parse and one build take, keyed by codec."""
 
     case: Case
     size: int
@@ -61,7 +61,7 @@ CASES = (
     Case("ApiVersionsResponse", 3, {"api_keys": 60}),
 )
 
-#: Operation, our engine, the peer, the lowest ratio allowed in any case.
+#: The operation, our engine, the peer, and the lowest ratio allowed in any case.
 _WANTED = (
     ("parse", "native", "construct", 110.0),
     ("parse", "native", "kio", 2.2),
@@ -75,7 +75,7 @@ _WANTED = (
 
 
 def measure(case: Case, seconds: float = 0.2) -> Result:
-    """Measure one message on all codecs, taking turns.
+    """Measure one message with all codecs, which take turns.
 
     Args:
         case: the message.
@@ -100,7 +100,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
         try:
             read, write = peer(shape, data)
             if bytes(write()) != data:  # type: ignore[call-overload]  # each peer has its own type of bytes
-                raise ValueError("builds other bytes")
+                raise ValueError("the peer builds different bytes")
         except (ImportError, AttributeError, ValueError, TypeError) as error:
             print(f"{case}: {name} skipped: {error!r:.100}")
             continue
@@ -216,7 +216,7 @@ def _kafka_python(shape: Layout, data: bytes) -> Functions:
             break
     cls = getattr(module, shape.name)
     value = cls.decode(data, version=shape.version)
-    value._header = None  # encode() would put the header before the body
+    value._header = None  # otherwise, encode() puts the header before the body
     return lambda: cls.decode(data, version=shape.version), lambda: value.encode(version=shape.version)
 
 
@@ -252,7 +252,7 @@ _NUMBERS = {
 
 
 class _Prefix(construct.Construct):
-    """A length, -1 for null: classic or compact."""
+    """A length, which is -1 for null, in classic or compact form."""
 
     def __init__(self, number: construct.Construct | None) -> None:
         super().__init__()
@@ -312,7 +312,7 @@ class _Elements(construct.Subconstruct):
 
 
 class _Tags(construct.Construct):
-    """Tagged fields, by tag."""
+    """Tagged fields, keyed by tag."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> dict[int, bytes]:
         tags = {}

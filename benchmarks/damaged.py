@@ -1,7 +1,7 @@
-"""Compare the cost of refusing a damaged message with that of reading a good one: a hostile peer chooses what it sends.
+"""Compare the cost of refusing a damaged message, which a hostile peer may send, with that of reading a good one.
 
-The damage is truncation and changed bytes, all near the end, where most of the work has already been done; for each
-kind of error that results, the last damage is used. The worst damage counts.
+The damage is truncation and changed bytes, all near the end, at which most of the work has been done. For each kind of
+error that results, the last damage is used. The result is that for the worst damage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Result", "goals", "measure", "tables"]
 #: Lowest allowed ratio of the time for a good message to the time for the worst damage.
 _WANTED = 0.2
 
-#: How many bytes at the end are changed, and their replacements: the largest byte, and those on both sides of a
+#: How many bytes at the end are changed, and their replacements: the highest byte, and those on both sides of a
 #: varint's continuation limit.
 _CHANGED_BYTES = 64
 _CHANGES = (0xFF, 0x80, 0x7F)
@@ -33,7 +33,7 @@ _GOOD = "good"
 
 
 class Result(NamedTuple):
-    """The seconds for a good message, the seconds for the worst damage, and its error; by engine."""
+    """The seconds for a good message, the seconds for the worst damage, and its error, keyed by engine."""
 
     case: Case
     good: dict[str, float]
@@ -42,7 +42,7 @@ class Result(NamedTuple):
 
 
 def measure(case: Case, seconds: float = 0.2) -> Result:
-    """Measure one message, good and damaged, on the fast engines.
+    """Measure one message, good and damaged, with the fast engines.
 
     Args:
         case: the message.
@@ -62,7 +62,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
 
 
 def _damaged(messages: Any, data: bytes) -> dict[str, bytes]:
-    """Return damaged encodings by the kind of error that they cause, ignoring indexes, offsets and sizes."""
+    """Return damaged encodings, keyed by the error that they cause, without its indexes, offsets and sizes."""
     found = {}
     for content in _damages(data):
         try:

@@ -1,9 +1,9 @@
-"""Measure the decoder of Spark's data sources alone: from raw batches in memory to Arrow.
+"""Measure just the decoder of Spark's data sources, from raw batches in memory to Arrow.
 
-It runs on one thread, and is compared with memcpy. This is a task's work between reading a file and passing Arrow
-batches to Spark: find each batch, verify its checksum, and copy keys, values and the other record fields into the
-connector's seven columns, or only the values. A memcpy of the same bytes, in pieces of the same size, shows the limit
-of the machine's memory.
+The decoder runs on one thread, and is compared with memcpy. It does a task's work between reading a file and passing
+Arrow batches to Spark: it finds each batch, verifies its checksum, and copies keys, values and the other record fields,
+or only the values, into the connector's seven columns. A memcpy of the same bytes, in pieces of the same size, shows
+the limit of the machine's memory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kafkawire.sdk.spark.schema import CONNECTOR
 
 __all__ = ["CASES", "Decoded", "goals", "measure", "table"]
 
-#: Value and batch sizes: the defaults of Kafka's producer, and large ones.
+#: Value and batch sizes: the batch size of Kafka's producer by default, and a large one.
 CASES = ((100, 16 * 1024), (100, 256 * 1024), (1024, 16 * 1024), (1024, 256 * 1024))
 
-#: Too large for any processor cache.
+#: A size that is too large for any processor cache.
 _SIZE_BYTES = 64 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _TIMESTAMP = 1_790_000_000_000
 
-#: Records per second at 100 B, bytes per second at 1 KiB.
+#: The required rates: records per second at 100 B, and bytes per second at 1 KiB.
 _RECORDS_WANTED, _BYTES_WANTED = 30e6, 4e9
 
 
@@ -43,7 +43,7 @@ class Decoded(NamedTuple):
         batch_bytes: the maximum size of a batch.
         records_count: the number of records in all batches.
         size_bytes: the total size of all batches.
-        seconds: the time of the decoder with seven columns, of the decoder with values only, and of memcpy, by name.
+        seconds: the times for the decoder with seven columns, the decoder with values alone, and memcpy, keyed by name.
     """
 
     value_bytes: int
@@ -73,7 +73,7 @@ def measure(value_bytes: int, batch_bytes: int, seconds: float = 3.0) -> Decoded
     }
     for name in ("seven columns", "values"):
         if functions[name]() != count:
-            raise RuntimeError(f"{name}: the decoder has not found all of {count} records")
+            raise RuntimeError(f"{name}: the decoder did not find all of the {count} records")
     return Decoded(value_bytes, batch_bytes, count, len(content), best_seconds(functions, seconds, rounds=5))
 
 
@@ -94,7 +94,7 @@ def _decode(content: pyarrow.RecordBatch, names: tuple[str, ...]) -> int:
 
 
 def _row(content: memoryview) -> pyarrow.RecordBatch:
-    """Return batches as the only row of an input for `decode_batches`, without copying."""
+    """Return batches as the only row of an input for `decode_batches`, without copying them."""
     ends = pyarrow.py_buffer(array("i", [0, len(content)]))
     value = pyarrow.Array.from_buffers(pyarrow.binary(), 1, [None, ends, pyarrow.py_buffer(content)])
     columns = [value, pyarrow.array(["benchmark"]), pyarrow.array([0], pyarrow.int32())]
@@ -109,7 +109,7 @@ def _copy(content: memoryview) -> None:
 def table(found: list[Decoded]) -> str:
     """Return the results as a Markdown table."""
     lines = [
-        "M records and GB a second of seven columns, beside a memcpy of the same bytes; and of values alone.",
+        "Millions of records and GB per second, of seven columns, of a memcpy of the same bytes, and of values alone.",
         "",
         "| values and batches | M records/s | GB/s | of a memcpy | values: M records/s | GB/s | memcpy: GB/s |",
         "|---|--:|--:|--:|--:|--:|--:|",
@@ -129,7 +129,7 @@ def table(found: list[Decoded]) -> str:
 
 
 def goals(found: list[Decoded]) -> list[Goal]:
-    """Return the goals of the decoder: the measured rates divided by the wanted ones."""
+    """Return the goals for the decoder: the measured rates divided by the required ones."""
     small = {case.name: case.records_count / case.seconds["seven columns"] for case in found if case.value_bytes == 100}
     large = {case.name: case.size_bytes / case.seconds["seven columns"] for case in found if case.value_bytes == 1024}
     return [

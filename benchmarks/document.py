@@ -1,4 +1,4 @@
-"""Put measured tables into a document: between `<!-- measured: NAME -->` and `<!-- end of NAME -->`.
+"""Put measured tables into a document, between `<!-- measured: NAME -->` and `<!-- end of NAME -->`.
 
 A run replaces the tables of the previous run and leaves the text around them alone.
 """

@@ -1,9 +1,9 @@
-"""Measure `kafkawire dump` against Kafka's DumpLogSegments on a 1 GB segment, and report whether the goal is met.
+"""Measure `kafkawire dump` and Kafka's DumpLogSegments on a 1 GB segment, and report whether the goal is met.
 
     python -m benchmarks dump [--size BYTES] [--rounds N] [--write docs/benchmarks.md]
 
-Both run as a user would run them, each in a separate process, taking turns, with their output discarded. CPU is the
-kernel's CPU time for the process, including the start of Python or the JVM. The segment is identical on every machine.
+Both run as users run them, in turn, each in a separate process with its output discarded. CPU is the kernel's CPU time
+for the process, including the startup of Python or the JVM. The segment is identical on every machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["main"]
 
 _DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: The wanted ratio of DumpLogSegments' CPU to ours.
+#: The required ratio of DumpLogSegments' CPU time to ours.
 _WANTED = 2.0
 
 _SIZE_BYTES = 1_000_000_000
@@ -59,7 +59,7 @@ class _Run(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Generate the segment, measure, print the tables and, with --write, put them into a document."""
+    """Generate the segment, measure, print the tables, and with --write put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks dump")
     parser.add_argument("--size", type=int, default=_SIZE_BYTES, metavar="BYTES", help="size of the segment")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="number of rounds; the median CPU counts")
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write_segment(path: Path, size_bytes: int) -> int:
-    """Write a segment of 15.8 kB batches with 100-byte records, and return the number of records."""
+    """Write a segment of 15.8 kB batches with 100-byte records; return the number of records."""
     chance = random.Random(_SEED)
     values = [chance.randbytes(_VALUE_BYTES // 2).hex().encode() for _ in range(_VALUES)]
     offset = size = 0
@@ -99,7 +99,7 @@ def write_segment(path: Path, size_bytes: int) -> int:
 
 
 def _measure(name: str, path: Path, folder: Path, rounds: int) -> tuple[_Run, _Run]:
-    """Return the median CPU and the peak memory of DumpLogSegments and of ours."""
+    """Return the median CPU time and the peak memory of DumpLogSegments, and those of ours."""
     their_options, our_options = _CASES[name]
     java = [*java_command(folder), _DUMP, *their_options, "--files", str(path)]
     python = [sys.executable, "-m", "kafkawire", "dump", *our_options, str(path)]
@@ -127,7 +127,7 @@ def _run(command: Sequence[str]) -> _Run:
 
 def _table(measured: dict[str, tuple[_Run, _Run]], size: int, records: int) -> str:
     lines = [
-        f"Seconds of CPU for {size:,} bytes with {records:,} records, and the highest resident size in MB.",
+        f"CPU seconds for {size:,} bytes with {records:,} records, and the peak resident size in MB.",
         "",
         "| | DumpLogSegments | kafkawire | ratio | MB | MB, kafkawire |",
         "|---|--:|--:|--:|--:|--:|",

@@ -1,4 +1,4 @@
-"""The goals: the lowest allowed ratio over a peer, in any case."""
+"""The goals, each of which is the lowest ratio to a peer that is allowed in any case."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Goal(NamedTuple):
     """A goal, and the ratios that were measured.
 
     Attributes:
-        what: the two times whose ratio is taken.
-        wanted: the lowest ratio allowed, that is, how many times as fast.
-        ratios: the measured ratios by case; empty if the peer was skipped. The lowest counts.
+        what: a description of the two times whose ratio is taken.
+        wanted: the lowest ratio allowed, that is, how many times as fast we must be.
+        ratios: the measured ratios, keyed by case; empty if the peer was skipped. The lowest one decides.
     """
 
     what: str

@@ -1,8 +1,8 @@
-"""Measure how long a fresh interpreter takes to import the modules that a program needs for Kafka.
+"""Measure how long a fresh interpreter takes to import the modules that a Kafka program needs.
 
-`import kafkawire` itself loads almost nothing; a program waits for the names it uses, so the whole client has the same
-goal. Code that connects is loaded when a client starts, so one case includes it. Each measurement is a fresh process
-with bytecode already compiled; cases alternate, and the shortest time counts.
+`import kafkawire` itself loads almost nothing, but a program waits for the names that it uses, so the whole client has
+a goal too. The code for connecting is loaded when a client starts, so one case includes it. Each measurement runs in a
+fresh process with precompiled bytecode. Cases are interleaved, and the best time is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Result", "goals", "measure", "tables"]
 
 
 class Result(NamedTuple):
-    """The seconds that the statements of one case took, and the number of modules they loaded."""
+    """The seconds that the statements of one case take, and the number of modules that they load."""
 
     seconds: float
     modules: int
@@ -58,7 +58,7 @@ print(time.perf_counter() - start, len(sys.modules) - before)
 
 
 def measure(rounds: int = 15) -> dict[str, Result]:
-    """Return the shortest time of each case; cases whose packages are missing are skipped."""
+    """Return the best time of each case; skip cases whose packages are missing."""
     results: dict[str, Result] = {}
     for case in _CASES:  # the first run compiles the bytecode
         result = _run(case)

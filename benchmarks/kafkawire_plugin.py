@@ -1,10 +1,10 @@
-"""kafkawire against its peers: a plug-in for a comparison that runs each measurement in a separate process.
+"""A plug-in that adds kafkawire to a comparison of clients, which runs each measurement in a separate process.
 
     peers.py all --bootstrap HOST:PORT --plugin benchmarks/kafkawire_plugin.py
 
-`CLIENTS` has functions by client and kind; each takes an object with `bootstrap`, `topic`, `n`, `size`, `linger`,
-`acks`, `rate` and `batch`, and returns the number of messages and the time. Peers are imported before the clock starts,
-and so are the modules that these functions need.
+`CLIENTS` contains functions, keyed by client and kind. Each takes an object with `bootstrap`, `topic`, `n`, `size`,
+`linger`, `acks`, `rate` and `batch`, and returns the number of messages and the time. Peers are imported before the
+clock starts, as are the modules that these functions need.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = ["CLIENTS"]
 #: Warm-up messages before latency is measured.
 _WARM_UP = 500
 
-#: As for the peers: the fetch size in bytes, and the number of records between checks for room in the buffer.
+#: The values that the peers use: the fetch size in bytes, and the number of records between checks for room in the
+#: buffer.
 _FETCH_BYTES = 4_194_304
 _SENDS = 1_000
 
@@ -100,7 +101,7 @@ async def _produce_many(task: Any) -> Moved:
 
 
 class _Count:
-    """The number of messages that have arrived, and when the first one did.
+    """The number of messages that have arrived, and the time at which the first one did.
 
     Args:
         task: the measurement.
@@ -116,7 +117,7 @@ class _Count:
         self._first, self._first_at = count, time.perf_counter()
 
     def result(self, count: int, size_bytes: int) -> Moved:
-        """Return the total, and the share of it after the first messages."""
+        """Return the total, and the part of it that arrived after the first messages."""
         end = time.perf_counter()
         steady = {"n_steady": count - self._first, "wall_steady": end - self._first_at}
         return {"n": count, "bytes": size_bytes, "wall": end - self._begun, **steady}

@@ -1,11 +1,11 @@
-"""Measure the message codecs against those of Go (franz-go's kmsg) and Java (Apache Kafka's own), and report the goals.
+"""Measure the message codecs against those in Go (franz-go's kmsg) and Java (Apache Kafka's own); report the goals.
 
     python -m benchmarks languages [--quick] [--write docs/benchmarks.md]
 
-The messages are those of `codec.py`: each language parses identical bytes and builds them again, and must reproduce
-them. The peers are small programs in `programs/`. They read lines, `MESSAGE VERSION parse|build CALLS`, and answer with
-the nanoseconds that these calls took, so that all languages take turns; the minimum of several rounds counts. Java
-first runs until its compiler is idle.
+The messages are those in `codec.py`. Each language parses identical bytes, builds the message again, and must reproduce
+the bytes. The peers are small programs in `programs/`. They read lines, `MESSAGE VERSION parse|build CALLS`, and answer
+with the nanoseconds that these calls took. The languages take turns, and the minimum of several rounds is reported.
+Java is measured after JIT warm-up.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _PROGRAMS = Path(__file__).parent / "programs"
 #: The programs that must be on the path for each peer, and how to get them.
 _NEEDS = {GO: ("go",), JAVA: ("java", "javac", "mvn")}
 
-#: Operation, peer, the lowest ratio allowed in any case.
+#: The operation, the peer, and the lowest ratio allowed in any case.
 _WANTED = (("parse", GO, 1.0), ("parse", JAVA, 0.5), ("build", GO, 0.8), ("build", JAVA, 0.8))
 
 OPERATIONS = ("parse", "build")
 
-#: Duration of one turn of a language: long enough for the clock, and short enough for all turns of a round to have
-#: equal conditions.
+#: Duration of one language's turn, which is long enough for the clock, and short enough for all turns of a round to
+#: have equal conditions.
 _TURN_SECONDS = 0.02
 _ROUNDS = 40
 _QUICK_ROUNDS = 5
 
-#: HotSpot compiles a method for the last time after about ten thousand calls, which take longer for large messages.
+#: HotSpot compiles a method for the last time after about ten thousand calls, which take longer with large messages.
 _WARM_UP_SECONDS = 1.5
 
 
 class Result(NamedTuple):
-    """The nanoseconds for one parse and for one build, by language."""
+    """The nanoseconds for one parse and for one build, keyed by language."""
 
     case: Case
     parse: dict[str, float]
@@ -99,7 +99,7 @@ class _Ours:
             messages = codec(case.name, case.version)
             message = messages.decode(content)[0]
             if messages.encode(message) != content:
-                raise RuntimeError(f"{OURS}, {case}: builds other bytes")
+                raise RuntimeError(f"{OURS}, {case}: the codec builds different bytes")
             self._functions[str(case), "parse"] = partial(messages.decode, content)
             self._functions[str(case), "build"] = partial(messages.encode, message)
 
@@ -113,7 +113,7 @@ class _Ours:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print the table and, with --write, put it into a document."""
+    """Measure, print the table, and with --write put it into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks languages", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="run an eighth of the rounds, for a first look")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this document")
@@ -137,10 +137,10 @@ def missing_tools() -> list[tuple[str, str]]:
 
 
 def measure(rounds: int = _ROUNDS) -> list[Result]:
-    """Measure all messages in all languages, taking turns.
+    """Measure all messages in all languages, which take turns.
 
     Args:
-        rounds: how many turns each language gets at each operation.
+        rounds: how many turns each language gets for each operation.
 
     Raises:
         RuntimeError: a language does not reproduce the bytes that it parsed, or its program has ended.
@@ -162,7 +162,7 @@ def measure(rounds: int = _ROUNDS) -> list[Result]:
 
 
 def _least(languages: dict[str, Language], case: Case, operation: str, rounds: int) -> dict[str, float]:
-    """Return the minimum time of one call in nanoseconds, by language."""
+    """Return the minimum time of one call in nanoseconds, keyed by language."""
     calls = {}
     for name, language in languages.items():
         _run_for(language, case, operation, _WARM_UP_SECONDS if name == JAVA else _TURN_SECONDS)
@@ -175,7 +175,7 @@ def _least(languages: dict[str, Language], case: Case, operation: str, rounds: i
 
 
 def _run_for(language: Language, case: Case, operation: str, seconds: float) -> int:
-    """Run for some time; return how many calls fit in a turn at the speed of the last ones."""
+    """Run for some time; return how many calls fit in a turn at the speed of the last calls."""
     calls, spent, took = 10, 0, 0
     while spent < seconds * 1e9:
         took = max(language(case, operation, calls), 1)
@@ -221,7 +221,7 @@ def goals(results: list[Result]) -> list[Goal]:
 
 
 def tables(results: list[Result]) -> str:
-    """Return the results as a Markdown table: nanoseconds, and the peer's divided by ours."""
+    """Return the results as a Markdown table with nanoseconds, and with each peer's divided by ours."""
     lines = [
         f"| message | operation | {OURS} ns | {GO} ns | {JAVA} ns | over {GO} | over {JAVA} |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -241,7 +241,7 @@ def _ratio(result: Result, operation: str, peer: str) -> float:
 
 
 def _versions() -> dict[str, str]:
-    """Return further versions that affect the numbers, for the table about the machine."""
+    """Return further versions that affect the numbers, for the table that describes the machine."""
     go = subprocess.run(["go", "version"], capture_output=True, text=True, check=True).stdout.split()[2]
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()
     kmsg = next(line.split()[-1] for line in (_PROGRAMS / "go" / "go.mod").read_text().splitlines() if "kmsg" in line)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.latency --bootstrap HOST:PORT [--rate 1000] [--messages 3000] [--rounds 3]
 
-As in `clients.py`, each measurement is a fresh process, clients alternate within a round, and the table gives medians.
-Producer and consumer are in one process, with `acks=all` and no linger. Ratios are relative to confluent-kafka, round
-by round: below 1, kafkawire is faster or cheaper.
+As in `clients.py`, each measurement runs in a fresh process, clients alternate within a round, and the table contains
+medians. Producer and consumer are in one process, with `acks=all` and no linger. Ratios are relative to confluent-kafka
+in the same round; below 1, kafkawire is faster or cheaper.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.machine import description
 
 __all__ = ["CLIENTS", "Paced", "main"]
 
-#: Warm-up messages, so that connecting and the first fetch are not measured.
+#: The number of warm-up messages, which keep connecting and the first fetch out of the measurement.
 WARM_UP = 500
 
 
@@ -43,7 +43,7 @@ class Paced:
         n: the number of messages to measure.
         rate: messages per second.
         size: the size of each value, in bytes.
-        linger, acks, batch: equal for all clients.
+        linger, acks, batch: options that are the same for all clients.
     """
 
     bootstrap: str
@@ -112,7 +112,7 @@ def _measure(name: str, task: Paced) -> dict[str, float]:
 
 
 def table(rounds: dict[str, list[dict[str, float]]], rate: int) -> str:
-    """Return the measurements by client, as Markdown."""
+    """Return the measurements of each client, as Markdown."""
     lines = [
         f"#### latency at {rate:,} messages/s, median of {min(map(len, rounds.values()))} alternating rounds",
         "",
@@ -138,7 +138,7 @@ async def _make_topic(bootstrap: str, name: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the comparison and print its Markdown table."""
+    """Run the comparison, and print its table in Markdown."""
     parser = argparse.ArgumentParser(description="Compare the latency of Kafka clients against one broker.")
     parser.add_argument("--bootstrap", default="")
     parser.add_argument("--rate", type=int, default=1_000)

@@ -1,4 +1,4 @@
-"""Describe the machine and the packages of a benchmark run, without which its numbers are meaningless."""
+"""Describe the machine and packages of a benchmark run, without which the numbers are meaningless."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["description", "environment", "touch_memory"]
 
-#: Packages that affect the numbers; those not installed are skipped.
+#: Packages that affect the numbers; those that are not installed are skipped.
 _PACKAGES = (
     "kafkawire",
     "construct",
@@ -32,7 +32,7 @@ _PACKAGES = (
 
 
 def description(command: str, more: Mapping[str, str] | None = None) -> str:
-    """Return date, machine, versions and load as a Markdown table.
+    """Return the date, machine, versions and load as a Markdown table.
 
     Args:
         command: the command line of the run.
@@ -54,16 +54,16 @@ def description(command: str, more: Mapping[str, str] | None = None) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment, changed to keep compiled modules, for a program whose start is measured."""
+    """Return this process's environment, changed to keep compiled modules, for a program whose startup is measured."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def touch_memory(size_bytes: int) -> None:
-    """Use memory and free it again, so that the host has already provided it when it is used next.
+    """Use memory and free it, so the host has already provided it when it is used next.
 
-    The host provides a virtual machine's page on first use, and reclaims pages that have been free for a while. The
-    broker whose records use such pages would pay for that: 2 to 6 s of CPU per GB. At most half of the free memory is
-    used.
+    The host provides a virtual machine's page on first use, and reclaims pages that have been free for a while. A
+    broker whose records use such pages would pay for that with 2 to 6 s of CPU time per GB. At most half of the free
+    memory is used.
     """
     free_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE

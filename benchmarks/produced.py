@@ -1,9 +1,9 @@
-"""Measure a broker's work on a produced batch before writing it: checks, checksum, and stamping.
+"""Measure a broker's work on a produced batch before writing it: checks, checksum and stamping.
 
-The batches are of 16 and 256 KiB with records of 100 B and 1 KiB, uncompressed, and of 16 KiB with every compression
-type; values are random hexadecimal digits. `validate and stamp` is the complete work for a topic's configuration;
-`idempotent` also checks and updates the log's producers. The same bytes are stamped repeatedly, which makes no
-difference.
+The batches have 16 and 256 KiB with records of 100 B and 1 KiB, uncompressed, and 16 KiB with every compression type;
+values are random hexadecimal digits. `validate and stamp` is the complete work for a topic's configuration;
+`idempotent` also checks and updates the log's producers. The same bytes are stamped repeatedly, which does not affect
+the result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafkawire.sdk.records.produced import ProduceLimits, check_batch
 
 __all__ = ["CASES", "Result", "goals", "measure", "tables"]
 
-#: Batch size, value size, compression.
+#: Batch size, value size, and compression type.
 CASES = (
     (16 * 1024, 100, Compression.NONE),
     (16 * 1024, 1024, Compression.NONE),
@@ -39,7 +39,7 @@ _PYTHON = "python check_batch"
 _ALL = "validate and stamp"
 _IDEMPOTENT = "idempotent"
 
-#: Time limit for the complete work in µs, for an uncompressed 16 KiB batch of 100 B records.
+#: Time limit in µs for the complete work on an uncompressed 16 KiB batch of 100 B records.
 _LIMIT_US = 25.0
 
 _NOW_MS = 1_790_000_000_000
@@ -54,7 +54,7 @@ class Result(NamedTuple):
         name: the name of the case.
         records_count: the number of records in the batch.
         size_bytes: the size of the batch.
-        seconds: the time per kind of work.
+        seconds: the times, keyed by kind of work.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Result(NamedTuple):
 
 
 def measure(batch_bytes: int, value_bytes: int, compression: Compression, seconds: float = 0.2) -> Result:
-    """Measure all kinds of work on one batch, taking turns.
+    """Measure all kinds of work on one batch in turn.
 
     Args:
         batch_bytes: the maximum size of the batch before compression, in bytes.
@@ -104,7 +104,7 @@ def measure(batch_bytes: int, value_bytes: int, compression: Compression, second
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goal: the time limit for the complete work, divided by the measured time."""
+    """Return the goal: the time limit for the complete work divided by the measured time."""
     first = next(iter(results))
     ratios = {} if native is None else {first.name: _LIMIT_US / (first.seconds[_ALL] * _MICROSECONDS)}
     return [Goal(f"a produced batch: {_LIMIT_US:g} µs over the time of checks and stamp", 1.0, ratios)]

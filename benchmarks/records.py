@@ -1,10 +1,10 @@
-"""Measure record batches against aiokafka's C extension and kafka-python: append, decode, decompress.
+"""Measure record batches against aiokafka's C extension and kafka-python: appending, decoding and decompressing.
 
-Batches have 1 to 10,000 records of 100 B and of 1 KiB, values only. Building means creating a builder, appending, and
-getting the sealed batch; decoding starts from the bytes of one batch, verifies its checksum, and ends with a list of
-records with all their fields, unless the column says otherwise. `records` creates the batch, checks it and reads it, as
-the peers do; `read_records` does all of this in one call. All builders must build identical batches, and all decoders
-must find identical values in them.
+Batches have 1 to 10,000 records of 100 B and of 1 KiB, with values but no keys. Building means creating a builder,
+appending, and getting the sealed batch. Decoding starts with the bytes of one batch, verifies the checksum, and ends
+with a list of records with all their fields, unless a column's name implies something else. `records` creates the
+batch, checks it and reads it, as the peers do; `read_records` does all of this in one call. All builders must build
+identical batches, and all decoders must find identical values in them.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = ["COUNTS", "SIZES", "Result", "goals", "measure", "measure_compressed"
 COUNTS = (1, 10, 100, 1_000, 10_000)
 SIZES = (100, 1024)
 
-#: Operation, our column, the peer's, the lowest ratio allowed in any case.
+#: The operation, our column, the peer's column, and the lowest ratio allowed in any case.
 _WANTED = (
     ("build", "native append", "aiokafka append", 2.5),
     ("build", "native append_many", "aiokafka append", 4.0),
     ("decode", "native read_records", "aiokafka records", 3.0),
 )
 
-#: From this many records on, columns pay off and have a goal.
+#: The number of records from which on columns pay off and have a goal.
 _COLUMNS_FROM = 1_000
 _COLUMNS_WANTED = 8.0
 
 _TIMESTAMP = 1_790_000_000_000
-#: Upper bound on a record's overhead beyond its value.
+#: Upper bound for a record's overhead beyond its value.
 _OVERHEAD = 40
 
 Function = Callable[[], object]
@@ -59,8 +59,8 @@ class Result(NamedTuple):
         records_count: the number of records in the batch.
         size: the size of each value in bytes.
         compression: the compression type of the batch.
-        build: seconds by codec.
-        decode: seconds by codec.
+        build: the seconds for building, keyed by codec.
+        decode: the seconds for decoding, keyed by codec.
     """
 
     records_count: int
@@ -77,7 +77,7 @@ class Result(NamedTuple):
 
 
 def measure(count: int, size: int, seconds: float = 0.2) -> Result:
-    """Measure uncompressed batches on all codecs, taking turns.
+    """Measure uncompressed batches with all codecs, which take turns.
 
     Args:
         count: the number of records per batch.
@@ -90,7 +90,7 @@ def measure(count: int, size: int, seconds: float = 0.2) -> Result:
 
 
 def measure_compressed(compression: Compression, count: int = 1_000, seconds: float = 0.2) -> Result:
-    """Measure compressed batches of short JSON documents on all codecs, taking turns."""
+    """Measure compressed batches of short JSON documents with all codecs, which take turns."""
     values = [
         b'{"id": %d, "user": "user-%d", "event": "page_view", "url": "/articles/%d", "reference": "%s"}'
         % (number, number % 97, number % 31, os.urandom(4).hex().encode())
@@ -114,9 +114,9 @@ def _builders(values: list[bytes], compression: Compression, seconds: float) -> 
             functions[f"{name} append"] = partial(_peer_build, builder, values, compression)
     if compression == Compression.NONE:
         for name, function in functions.items():
-            # Peers do not write the fields that the broker sets: base offset, leader epoch.
+            # Peers do not write the fields that the broker sets, base offset and leader epoch.
             if bytes(function())[BATCH_MAGIC_AT:] != data[BATCH_MAGIC_AT:]:  # type: ignore[call-overload]  # some buffer
-                raise AssertionError(f"{name} builds another batch")
+                raise AssertionError(f"{name} builds a different batch")
     return best_seconds(functions, seconds), data
 
 
@@ -211,10 +211,10 @@ def _decoders(data: bytes, values: list[bytes]) -> dict[str, Function]:
             functions[f"{name} records"] = partial(peer, batch_class)
     for name, function in functions.items():
         if [record.value for record in function()] != values:
-            raise AssertionError(f"{name} finds other values")
+            raise AssertionError(f"{name} finds different values")
     if native is not None:
         if checked(RecordBatch).to_arrow().column("value").to_pylist() != values:
-            raise AssertionError("Arrow finds other values")
+            raise AssertionError("Arrow finds different values")
         columns: dict[str, Function] = {
             "native columns": lambda: checked(RecordBatch).columns(),
             "native to_arrow": lambda: checked(RecordBatch).to_arrow(),
@@ -232,7 +232,7 @@ def _peer(name: str, module: str, attribute: str) -> Any:
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goals with the measured ratios of uncompressed batches."""
+    """Return the goals, with the measured ratios for uncompressed batches."""
     plain = [result for result in results if result.compression == Compression.NONE]
 
     def ratios(kind: str, ours: str, base: str, counts: Container[int]) -> dict[str, float]:

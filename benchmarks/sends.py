@@ -1,9 +1,9 @@
-"""Measure what one `send` call costs a program, against confluent-kafka's `produce`, without a broker.
+"""Measure the cost of one `send` call, compared with confluent-kafka's `produce`, without a broker.
 
-The records are of 100 B for three partitions, without a key and with an 8-byte key. For kafkawire, the time includes
+The records have 100 B, for three partitions, without a key and with an 8-byte key. For kafkawire, the time includes
 everything in the caller's thread: a `Delivery` for each record, and opening, filling, sealing and settling batches. For
-confluent-kafka, it is the time to enqueue, without a callback; a separate thread creates the batches later, which is
-not measured. The calling loop counts for both.
+confluent-kafka, it is the time to enqueue a record without a callback; a separate thread creates the batches later,
+which is not measured. For both, the calling loop is included.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["KEYED", "KEYLESS", "Result", "goals", "measure", "tables"]
 KEYLESS = "without a key"
 KEYED = "with a key of 8 bytes"
 
-#: Time limits for a call in nanoseconds, by case.
+#: Time limits for a call in nanoseconds, keyed by case.
 _LIMITS_NS = {KEYLESS: 110, KEYED: 180}
 
 _OURS = "kafkawire send"
@@ -38,7 +38,7 @@ _BATCH_BYTES = 262_144
 _TOPIC = "t"
 _NANOSECONDS = 1_000_000_000
 
-#: Sends records with these keys, and returns how many seconds that took.
+#: Sends records with the given keys, and returns how many seconds that took.
 Sends = Callable[[Sequence[bytes] | None], float]
 
 
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
     Attributes:
         name: the name of the case.
-        nanoseconds: the time of one call, by client.
+        nanoseconds: the time of one call, keyed by client.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Result(NamedTuple):
 
 
 def measure(seconds: float = 0.2, rounds: int = 15) -> list[Result]:
-    """Measure all clients, taking turns.
+    """Measure all clients, which take turns.
 
     Args:
         seconds: the time per client and case, over all rounds; each round sends at least `_RECORDS` records.
@@ -120,7 +120,7 @@ def _peer() -> Sends | None:
     except ImportError as error:
         print(f"{_PEER} skipped: {error}")
         return None
-    # Nothing listens at this address: records stay in the queue, which is purged after each round.
+    # Nothing listens at this address, so records stay in the queue, which is purged after each round.
     settings: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "error_cb": lambda error: None}
     producer = Producer(settings)
     value = os.urandom(100)
@@ -143,7 +143,7 @@ def _peer() -> Sends | None:
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goals: the time limit for a call, divided by the measured time."""
+    """Return the goals: the time limit for a call divided by the measured time."""
     return [
         Goal(
             f"send(), {result.name}: {_LIMITS_NS[result.name]} ns over the time of a call",

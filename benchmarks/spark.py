@@ -2,9 +2,9 @@
 
     python -m benchmarks spark [--records N] [--rounds N] [--write docs/benchmarks.md]
 
-The data is one topic with values of 100 B and one with values of 1 KiB on an Apache Kafka, uncompressed, in four
+The data is in two topics of an Apache Kafka broker, with values of 100 B and of 1 KiB, uncompressed, in four
 partitions; Spark is `local[2]`. The contenders take turns in one session, and must give the same answer. CPU includes
-the JVM, its Python workers and the broker. Each ratio compares one round, and the median ratio counts.
+the JVM, its Python workers and the broker. Each ratio compares one round, and the median ratio is reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["main"]
 
 _CONNECTOR = "Kafka connector"
 
-#: By value size: the contender, and the wanted ratios of the connector's CPU and time to ours.
+#: For each value size: the contender, and the required ratios of the connector's CPU time and elapsed time to ours.
 _WANTED: Mapping[int, Sequence[tuple[str, float, float | None]]] = {
     100: (
         ("kafka_segments", 2.0, None),
@@ -50,18 +50,18 @@ _WANTED: Mapping[int, Sequence[tuple[str, float, float | None]]] = {
     1024: (("kafka_segments", 1.0, 1.3), ("kafka_segments, summed up in Python", 2.5, None)),
 }
 
-#: The wanted ratio of the UDFs' CPU to ours.
+#: The required ratio of the UDFs' CPU time to ours.
 _UDFS_WANTED = {"UDF on kafka-python": 8.0, "UDF on aiokafka": 3.0}
 
 _RECORDS = 10_000_000
 _ROUNDS = 3
 _PARTITIONS = 4
-#: The fraction of the records that go into the 1 KiB topic, and into the rows of raw batches.
+#: One in this many records goes into the 1 KiB topic, and into the rows of raw batches.
 _LARGE_PART, _UDF_PART = 10, 5
 
 
 class _Run(NamedTuple):
-    """The cost of one query: CPU time of all processes, and elapsed time."""
+    """The cost of one query: the CPU time of all processes, and the elapsed time."""
 
     cpu_seconds: float
     seconds: float
@@ -73,7 +73,7 @@ class _Measured(NamedTuple):
     Attributes:
         title: the title of its table.
         answer: the number of records, and the size of their values.
-        runs: by contender, round by round.
+        runs: the runs of each contender, one per round.
     """
 
     title: str
@@ -87,7 +87,7 @@ class _Measured(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print the tables and, with --write, put them into a document."""
+    """Measure, print the tables, and with --write put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark")
     parser.add_argument(
         "--records", type=int, default=_RECORDS, metavar="N", help="number of 100 B records; a tenth as many of 1 KiB"
@@ -124,7 +124,7 @@ def _measure_all(records: int, rounds: int) -> tuple[list[_Measured], list[Goal]
         settings = {
             "spark_jars": ",".join(map(str, connector_jars())),
             "spark_driver_memory": "4g",
-            "spark_driver_extraJavaOptions": "",  # the tests trade speed for a quick start
+            "spark_driver_extraJavaOptions": "",  # the tests trade speed for a quick startup
             "spark_python_unix_domain_socket_enabled": "true",
         }
         with local_session(**settings) as spark:
@@ -160,7 +160,7 @@ def _register(spark: SparkSession) -> None:
 
 
 def _measure(title: str, queries: Mapping[str, Query], rounds: int, broker: int) -> _Measured:
-    """Run each query once to warm up, and then in turn.
+    """Run each query once to warm up, and then run the queries in turn.
 
     Raises:
         RuntimeError: two queries have different answers.
@@ -217,7 +217,7 @@ def _table(measured: _Measured) -> str:
     lines = [
         f"#### {measured.title}",
         "",
-        f"{records:,} records with {size:,} bytes; ratios over {first}.",
+        f"{records:,} records with {size:,} bytes; ratios are relative to {first}.",
         "",
         "| | CPU s | M records per CPU s | ratio | s | ratio |",
         "|---|--:|--:|--:|--:|--:|",

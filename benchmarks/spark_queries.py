@@ -1,8 +1,8 @@
-"""The queries that are measured in Spark, which must give the same answer for each source.
+"""The queries to measure in Spark, which must give the same answer for each source.
 
-Each query counts records and adds up the lengths of their values. Python sources have no column pruning, so seven
-columns are sent to Spark even if the query needs only one, unless the schema names it; the connector builds only what
-the query needs.
+Each query counts records and adds up the lengths of their values. Python sources have no column pruning, so all seven
+columns are sent to Spark even if the query needs just one, unless the schema is limited to it. The connector builds
+only the columns that the query needs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING_DECODED", "Answer", "Place", "Query", "of_batches", "of_topic", "write_batches"]
 
-#: Most functions of pyarrow.compute are created at import time, where type checkers do not see them.
+#: Most functions in pyarrow.compute are created at import time, so type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 #: The number of records, and the size of their values.
 Answer = tuple[int, int]
 Query = Callable[[], Answer]
 
-#: The lower bound for any decoder of a column: its bytes go to a worker and come back unchanged. Its answer differs.
+#: The lower bound for any decoder of a column, whose bytes are sent to a worker and back unchanged. Its answer differs.
 NOTHING_DECODED = "nothing decoded"
 
 _SUMS = "records bigint, bytes bigint"
@@ -38,7 +38,7 @@ _DECODED = "array<struct<key: binary, value: binary, offset: bigint, timestamp: 
 
 
 class Place(NamedTuple):
-    """Where a topic is.
+    """The place of a topic.
 
     Attributes:
         bootstrap: the address of the broker.
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 def of_topic(spark: SparkSession, place: Place) -> dict[str, Query]:
-    """Return the queries over a topic, by name."""
+    """Return the queries over a topic, keyed by name."""
 
     def connected(source: str, schema: str | None = None) -> Answer:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", place.bootstrap)
@@ -94,7 +94,7 @@ def write_batches(spark: SparkSession, place: Place, folder: Path, batches: int)
 
 
 def of_batches(spark: SparkSession, folder: Path) -> dict[str, Query]:
-    """Return the queries over raw batches in a column, by name."""
+    """Return the queries over raw batches in a column, keyed by name."""
     from pyspark.sql import functions
 
     def by(decode: Callable[[bytes], list[tuple[Any, ...]]]) -> Answer:

@@ -1,8 +1,8 @@
-"""Measure Spark's cost per GB of log segments at several sizes, to see whether it is linear.
+"""Measure Spark's cost per GB of log segments at several sizes, to find out whether the cost is linear.
 
     python -m benchmarks spark-sizes [--sizes GB ...] [--write docs/spark_sizing.md]
 
-Segments of 256 MB with values of 100 B in batches of 16 KiB, each a separate partition, are written once before the
+Segments of 256 MB, each in its own partition, with values of 100 B in batches of 16 KiB, are written once before the
 measurement, so they are read from the system's cache if it is large enough. Spark is `local[2]`, and each size has its
 own session. CPU includes the JVM and its Python workers.
 """
@@ -37,7 +37,7 @@ _VALUE_BYTES = 100
 _START_MS = 1_790_000_000_000
 _SEED = 1
 
-#: The JVM's memory, for every size: the state that does not grow with the data must fit into it.
+#: The JVM's memory for every size. State that does not grow with the data must fit into it.
 _DRIVER_MEMORY = "2g"
 
 
@@ -49,7 +49,7 @@ class _Run(NamedTuple):
         job: the name of the job.
         cpu_seconds: the CPU time of all processes.
         seconds: the time from start to end.
-        memory_mb: the peak resident size of a process so far, the largest per program.
+        memory_mb: for each program, the highest peak resident size of its processes so far.
         written_mb: the size of the written files: tables and state for the next run.
     """
 
@@ -62,7 +62,7 @@ class _Run(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print the table and, with --write, put it into a document."""
+    """Measure, print the table, and with --write put it into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark-sizes")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=_SIZES_GB, metavar="GB", help="sizes in ascending order"
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _fill(logs: Path, count: int) -> int:
-    """Write a number of segments, and return how many records they have in total."""
+    """Write the given number of segments; return how many records they have in total."""
     first = logs / "values-0" / f"{0:020}.log"
     if not first.exists():
         first.parent.mkdir(parents=True)
@@ -118,7 +118,7 @@ def _write_segment(path: Path) -> None:
 
 
 def _measure(logs: Path, out: Path, size_gb: int, records: int) -> Iterator[_Run]:
-    """Yield the cost of each job; the session has already run a small one.
+    """Yield the cost of each job, after a small job has warmed up the session.
 
     Raises:
         RuntimeError: a record is missing.
@@ -127,7 +127,7 @@ def _measure(logs: Path, out: Path, size_gb: int, records: int) -> Iterator[_Run
 
     settings = {
         "spark_driver_memory": _DRIVER_MEMORY,
-        "spark_driver_extraJavaOptions": "",  # the tests trade speed for a quick start
+        "spark_driver_extraJavaOptions": "",  # the tests trade speed for a quick startup
         "spark_python_unix_domain_socket_enabled": "true",
     }
     with local_session(**settings) as spark:
@@ -147,7 +147,7 @@ def _measure(logs: Path, out: Path, size_gb: int, records: int) -> Iterator[_Run
             seconds, written = time.perf_counter() - start, sum(path.stat().st_size for path in out.rglob("*"))
             run = _Run(size_gb, job, cpu_seconds() - cpu, seconds, peak_memory_mb(), written / 1e6)
             if found != records:
-                raise RuntimeError(f"{job} of {size_gb} GB: {found} records, {records} are there")
+                raise RuntimeError(f"{job} of {size_gb} GB: found {found} records, but {records} exist")
             yield run
 
 

@@ -1,7 +1,7 @@
-"""Time functions against each other: in one process, taking turns, with the best of several rounds.
+"""Time functions in one process; they take turns, and the best of several rounds is reported.
 
-Machines are shared and their clock rates drift: only ratios of functions measured in turn are meaningful, and the
-shortest time is the least disturbed."""
+Machines are shared and their clock rates drift, so only ratios between functions measured in turn are meaningful, and
+the shortest time is the least disturbed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def best_seconds(
     """Return the seconds that one call of each function takes.
 
     Args:
-        functions: the functions by name; they take turns.
+        functions: the functions, keyed by name; they take turns.
         seconds: the time per function, over all rounds.
         rounds: how many turns each function gets.
     """

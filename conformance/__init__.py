@@ -1,1 +1,1 @@
-"""The conformance suite: golden vectors for codecs; requests and broken frames for brokers."""
+"""The conformance suite: golden vectors for codecs, and requests and malformed frames for brokers."""

@@ -1,8 +1,9 @@
-"""Send requests built from the schemas, and broken frames, to a running broker, and check its reactions.
+"""Send requests built from the schemas, and malformed frames, to a running broker, and check its reactions.
 
 Every advertised API and version that is safe to call gets well-formed requests. The response must decode to its last
-byte and re-encode to the same bytes; its content is not compared with Apache Kafka's yet. Malformed input follows: as
-in Apache Kafka, an ApiVersions request in an unknown version gets a response, and anything else closes the connection.
+byte and re-encode to the same bytes; its content is not compared with Apache Kafka's yet. After that, malformed input
+is sent. As in Apache Kafka, an ApiVersions request in an unknown version must get a response, and anything else must
+close the connection.
 
 Source: observed with Apache Kafka; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
 """
@@ -31,7 +32,7 @@ __all__ = ["BrokerSuite"]
 
 _CORRELATION_ID = 77
 
-#: Number of requests in the pipelining case: enough to fill several reads, few enough for any broker's limit.
+#: Number of requests in the pipelining case, enough to fill several reads, and few enough for any broker's limit.
 _PIPELINED = 50
 
 
@@ -41,7 +42,7 @@ class BrokerSuite:
     Args:
         host: name or address.
         port: TCP port of a plaintext listener.
-        names: the topic and group that requests mention.
+        names: the topic and group to name in requests.
         timeout_seconds: time limit for one response.
     """
 
@@ -51,7 +52,7 @@ class BrokerSuite:
         self._offered: dict[ApiKey, VersionRange] = {}
 
     def run(self) -> Iterator[Suite]:
-        """Yield a suite for each API and one for each kind of broken frame.
+        """Yield a suite for each API and one for each kind of malformed frame.
 
         Raises:
             OSError: the broker cannot be reached.
@@ -146,9 +147,9 @@ class BrokerSuite:
         lowest = APIS[ApiKey.API_VERSIONS].versions.first
         response, end = program(ApiVersionsResponse, lowest).decode(data, LENGTH_BYTES)
         if end != len(data):
-            return f"{len(data) - end} bytes after a response in version {lowest}"
+            return f"{len(data) - end} bytes follow a response in version {lowest}"
         if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
-            return f"error code {response.error_code}, but expected UNSUPPORTED_VERSION"
+            return f"the error code is {response.error_code}, but expected UNSUPPORTED_VERSION"
         ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
         return None if ApiKey.API_VERSIONS in ranges else "the range of ApiVersions is missing"
 
@@ -179,7 +180,7 @@ class BrokerSuite:
         return connection.request(message, version)
 
     def _closes(self, data: bytes, *, finish: bool = False) -> str | None:
-        """Send bytes; return None if the broker closes the connection without a response, otherwise its reaction."""
+        """Send bytes; return None if the broker closes the connection without a response, or else its reaction."""
         try:
             with self._socket() as socket:
                 socket.send(data)
@@ -192,7 +193,7 @@ class BrokerSuite:
             return "the connection stays open, without a response"
         except (KafkaWireError, OSError) as error:
             return f"{type(error).__name__}: {error}"
-        return f"the broker sent a response of {len(response)} bytes instead of ending the connection"
+        return f"the broker sent a response of {len(response)} bytes instead of closing the connection"
 
 
 def _header(key: int, version: int, *, classic: bool) -> bytes:
@@ -206,16 +207,16 @@ def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) 
         received = connection.receive(socket.receive())
     except (KafkaWireError, OSError) as error:
         return f"{type(error).__name__}: {error}"
-    return None if received.correlation_id == request.correlation_id else f"responds to {received.correlation_id}"
+    return None if received.correlation_id == request.correlation_id else f"answers request {received.correlation_id}"
 
 
 def _check_response(api: Api, version: int, data: bytes, connection: ClientConnection) -> str | None:
-    """Return the problem with a response, if any: it must decode to its last byte and re-encode to the same bytes."""
+    """Return the problem with a response, if any. It must decode to its last byte and re-encode to the same bytes."""
     received = connection.receive(data)
     if received.unread_bytes:
         return f"{received.unread_bytes} of {len(data)} bytes follow the message"
     if received.version != version:
-        return f"responded in version {received.version}"
+        return f"the response is in version {received.version}"
     header = program(ResponseHeader, api.response_header_version(version)).encode(
         ResponseHeader(received.correlation_id)
     )
@@ -224,5 +225,5 @@ def _check_response(api: Api, version: int, data: bytes, connection: ClientConne
         pairs = enumerate(zip(again, data, strict=False))
         where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(data)))
         ours, theirs = again[where : where + 8].hex(), data[where : where + 8].hex()
-        return f"re-encoded, it differs from byte {where} on: {ours}, but the broker sent {theirs}"
+        return f"the re-encoded response differs from byte {where} on: {ours}, but the broker sent {theirs}"
     return None

@@ -1,7 +1,7 @@
-"""Check the codecs against a folder of golden vectors: one suite per file, on one engine.
+"""Check the codecs of one engine against a folder of golden vectors, with one suite per file.
 
-Unchecked vectors never count as passed: a file that is damaged, has no checker or contains no vectors is a failure, and
-so is a missing file that `coverage.json` lists. `vectors/README.md` describes the files.
+Unchecked vectors never count as passed. A file that is damaged, has no checker, or contains no vectors is a failure, as
+is a missing file that `coverage.json` lists. `vectors/README.md` describes the files.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Checker = Callable[..., str | None]
 
 
 def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
-    """Check every vector of a folder on one engine.
+    """Check every vector in a folder with one engine.
 
     Args:
         folder: contains `*.jsonl.gz` and the tables, `*.json`.
         engine: `native`, `python` or `construct`.
 
     Yields:
-        One suite per file, in order of their names. `coverage.json`, if it exists, describes the content of the other
-        files. The suites of the subfolders follow; each subfolder contains the vectors that differ in an older release.
+        One suite per file, in order of the names. `coverage.json`, if it exists, describes the content of the other
+        files. The suites for subfolders follow; each subfolder contains the vectors that differ in an older release.
 
     Raises:
         FileNotFoundError: the folder does not exist or contains no vectors.
     """
     paths = _files(folder)
     if not paths:
-        raise FileNotFoundError(f"{folder}: no vectors")
+        raise FileNotFoundError(f"{folder} has no vectors")
     yield from _run_files(paths, engine, older=False)
     for release in sorted(path for path in folder.iterdir() if path.is_dir()):
         yield from _run_files(_files(release), engine, older=True)
@@ -52,7 +52,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _run_files(paths: list[Path], engine: str, *, older: bool) -> Iterator[Suite]:
-    """Yield a suite for each file of one release."""
+    """Yield a suite for each of one release's files."""
     for path in paths:
         suite = Suite(f"{path.parent.name}/{path.name}" if older else path.name)
         start_ms = monotonic_ms()
@@ -108,7 +108,7 @@ def _vectors(path: Path) -> Iterator[Vector]:
 
 
 def _bodies(folder: Path) -> dict[tuple[str, int, int], Vector]:
-    """Return the vectors of the frames' bodies, by (name, version, index)."""
+    """Return the vectors for the frames' bodies, keyed by (name, version, index)."""
     return {
         (vector["name"], vector["version"], vector["index"]): vector
         for name in ("requests.jsonl.gz", "responses.jsonl.gz")
@@ -117,7 +117,7 @@ def _bodies(folder: Path) -> dict[tuple[str, int, int], Vector]:
 
 
 def _case(vector: Vector, number: int) -> str:
-    """Return a name that identifies the vector in its file."""
+    """Return a name that identifies a vector in its file."""
     parts = (vector.get(key) for key in ("name", "version", "kind", "case", "index"))
     return f"line {number} " + " ".join(str(part) for part in parts if part is not None)
 
@@ -145,7 +145,7 @@ _TABLES: dict[str, Callable[[Any, Path], Iterable[tuple[str, str | None]]]] = {
     ),
 }
 
-#: The checks for the folders of older releases, which have only vectors of messages.
+#: The checks for the folders of older releases, which contain only vectors of messages.
 _OLDER_LINES: dict[str, Checker] = {
     **dict.fromkeys(history_vectors.MESSAGE_FILES, history_vectors.check_history_message),
     "write_rules.jsonl.gz": history_vectors.check_history_write_rule,

@@ -1,8 +1,8 @@
-"""Check the codecs against the vectors of an older release, which are in a folder beside those of the newest release.
+"""Check the codecs against the vectors of an older release, in a folder next to those of the newest release.
 
-Such a folder contains only the vectors that differ from those beside it; the generator counts the others, whose values
-and bytes are the same in both releases. Everything in the older release is checked with today's codecs, including
-removed versions.
+Such a folder contains only the vectors that differ from those of the newest release. The generator just counts the
+others, whose values and bytes are the same in both releases. Today's codecs are checked against everything in the older
+release, including removed versions.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ MESSAGE_FILES = tuple(
     f"{name}.jsonl.gz" for name in ("requests", "responses", "headers", "data", "coordinator", "metadata")
 )
 
-#: Message versions that Kafka changed without a new number, while share groups were in early access: a codec is
+#: Message versions that Kafka changed without a new number while share groups were in early access. A codec is
 #: identified by message and version, so it uses the current form.
 CHANGED_IN_PLACE = {
     ("ReadShareGroupStateSummaryResponse", 0): "4.1 added leader_epoch",
     ("ShareGroupMetadataValue", 0): "4.1 added metadata_hash",
 }
 
-#: Fields that a later release renamed, by JSON name; the bytes are the same.
+#: Fields that a later release renamed, keyed by JSON name; the bytes are the same.
 _RENAMED = {
     "VoteRequest": {
         "candidateEpoch": "replicaEpoch",
@@ -60,7 +60,8 @@ _RENAMED = {
     }
 }
 
-#: A field on the wire: path, type, whether it may be null, tag; fields inside a tagged field also count as tagged.
+#: A field on the wire: path, type, whether it may be null, and tag; fields inside a tagged field are considered tagged
+#: too.
 _Wire = tuple[str, str, bool, int | None]
 
 
@@ -93,7 +94,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def check_history_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
-    """Compare the fields of each message-version of an older release; yield (message-version, difference or None)."""
+    """Compare the fields of each message-version in an older release; yield (message-version, difference or None)."""
     for entry in table:
         for version in _versions(entry):
             yield f"{entry['name']} {version}", _compare(entry, version)
@@ -102,15 +103,15 @@ def check_history_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
 def _compare(entry: dict[str, Any], version: int) -> str | None:
     name = entry["name"]
     if name not in MODULES:
-        return "there is no such message"
+        return "the message does not exist"
     schema = message_class(name).SCHEMA
     if version not in schema.known_versions:
         return f"the known versions are {schema.known_versions}"
     found = layout(message_class(name), version)
     if found.flexible != (version in _range(entry.get("flexible_versions"))):
-        return f"it is {'flexible' if found.flexible else 'not flexible'}"
+        return f"the version is {'flexible' if found.flexible else 'not flexible'}"
     theirs = list(_expected(entry["fields"], version, _RENAMED.get(name, {})))
-    # A later release may add tagged fields to a version; peers skip the fields that they do not know.
+    # A later release may add tagged fields to a version; peers skip fields that they do not know.
     known = {wire[0] for wire in theirs}
     ours = [wire for wire in _found(found, "") if wire[3] is None or wire[0] in known]
     differs = sorted(theirs) != sorted(ours) or _order(theirs) != _order(ours)
@@ -120,7 +121,7 @@ def _compare(entry: dict[str, Any], version: int) -> str | None:
 
 
 def _order(wires: list[_Wire]) -> list[str]:
-    """Return the ordinary fields in order."""
+    """Return the untagged fields in order."""
     return [path for path, _type, _nullable, tag in wires if tag is None]
 
 
@@ -138,7 +139,7 @@ def _type(field: FieldLayout) -> str:
 
 
 def _expected(fields: list[dict[str, Any]], version: int, names: Mapping[str, str]) -> Iterator[_Wire]:
-    """Yield the fields of a table that a version has; the table lists a structure's fields after the structure."""
+    """Yield those fields of a table that exist in a version; a structure's fields follow the structure."""
     absent: tuple[str, ...] = ()
     in_tag: tuple[str, ...] = ()
     for field in fields:
@@ -168,10 +169,10 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
     Args:
         folder: the vectors of the release, with `schema_parity.json` and `coverage.json`.
-        beside: the folder with the vectors that the release shares with a newer release.
+        beside: the folder with the vectors that are the same in a newer release.
 
     Yields:
-        The message-version, and the problem or None.
+        The message-version, and the problem, or None if there is none.
     """
     found = _counts(folder)
     shared: dict[str, dict[str, int]] = {}
@@ -187,11 +188,11 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
 
 def check_newest_versions(folder: Path) -> Iterator[Case]:
-    """Check that every known version has a vector: current ones in `folder`, removed ones in a subfolder.
+    """Check that every known version has a vector: current versions in `folder`, and removed ones in a subfolder.
 
-    Yields as `check_versions` does; nothing for a folder without the table of messages, and nothing about removed
-    versions for a folder of a single release, as the generator writes it. The package's own folder must have vectors of
-    current and removed versions.
+    The results are like those of `check_versions`. There are none for a folder without the table of messages, and none
+    for removed versions if the folder contains a single release, in the form that the generator writes. The package's
+    own folder must have vectors for current and removed versions.
     """
     if not (folder / "schema_parity.json").exists():
         return
@@ -203,11 +204,11 @@ def check_newest_versions(folder: Path) -> Iterator[Case]:
     for name in MODULES:
         for _release, versions in message_class(name).SCHEMA.removed:
             for version in versions.numbers():
-                yield f"{name} {version}", None if found[name, version] else "was removed, and has no vector"
+                yield f"{name} {version}", None if found[name, version] else "is a removed version without a vector"
 
 
 def _counts(folder: Path) -> Counter[tuple[str, int]]:
-    """Return the number of vectors of each message-version."""
+    """Return the number of vectors for each message-version."""
     found: Counter[tuple[str, int]] = Counter()
     for path in (folder / name for name in MESSAGE_FILES):
         if path.exists():

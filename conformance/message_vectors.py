@@ -1,7 +1,7 @@
-"""Check the message codecs against golden vectors: values, and their bytes from Apache Kafka's own classes.
+"""Check the message codecs against golden vectors: values, with the bytes from Apache Kafka's own classes.
 
-Each check takes one vector (a line of a vector file) and an engine, and returns None or the difference. The test suite
-and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
+Each check takes one vector (a line in a vector file) and an engine, and returns None or the difference. The test suite
+and the conformance runner share the checks. `vectors/README.md` explains the fields of a vector.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
     "stricter",
 ]
 
-#: Kinds of corrupt input that Apache Kafka's message classes decode but that this project refuses, and why.
+#: The kinds of corrupt input that Apache Kafka's message classes decode but this project refuses, and why.
 STRICTER = {
     "unsupported-version": "Kafka's readers accept any version number and leave the check to their callers; "
-    "here, a version outside the schema has no codec, and a removed one is read as the release read it that had it",
+    "here, a version outside the schema has no codec, and a removed one is read as in the release that had it",
 }
 
 Vector = dict[str, Any]
@@ -43,7 +43,7 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
     """Decode `hex` to `value` and encode `value` to `hex`.
 
     Args:
-        vector: a line of requests, responses, headers, data, coordinator or metadata.
+        vector: a line in requests, responses, headers, data, coordinator or metadata.
         engine: one of the engines.
 
     Returns:
@@ -58,7 +58,7 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
     if decoded != expected:
         return f"decoded {decoded!r}, but expected {expected!r}"
     if (value := to_json(decoded, vector["version"])) != vector["value"]:
-        return f"JSON {value!r}, but expected {vector['value']!r}"
+        return f"converted to JSON {value!r}, but expected {vector['value']!r}"
     for message in (expected, decoded):
         if (encoded := messages.encode(message)) != data:
             return f"encoded {encoded.hex()}, but expected {vector['hex']}"
@@ -70,11 +70,11 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
 
 
 def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector], engine: str) -> str | None:
-    """Decode and re-encode a whole request or response: size, header, body.
+    """Decode and re-encode a whole request or response: size, header and body.
 
     Args:
-        vector: a line of frames.
-        bodies: the vectors of requests and responses by name, version and index.
+        vector: a line in frames.
+        bodies: the vectors of requests and responses, keyed by name, version and index.
         engine: one of the engines.
 
     Returns:
@@ -104,10 +104,10 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
 
 
 def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
-    """Encode a value in a version that cannot carry all of it: the same bytes as Kafka, or an error naming the field.
+    """Encode a value in a version that cannot carry all of it; expect Kafka's bytes, or an error that names the field.
 
     Args:
-        vector: a line of write_rules.
+        vector: a line in write_rules.
         engine: one of the engines.
 
     Returns:
@@ -128,14 +128,14 @@ def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
 
 
 def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
-    """Decode damaged bytes to the same value as Kafka, or refuse them if Kafka does.
+    """Decode damaged bytes; expect the same value as from Kafka, or an error if Kafka refuses them.
 
     Args:
-        vector: a line of corrupt whose target is `message`.
+        vector: a line in corrupt whose target is `message`.
         engine: one of the engines.
 
     Returns:
-        The difference, or None; strictness listed in `STRICTER` does not count as a difference.
+        The difference, or None; the refusals listed in `STRICTER` are not considered differences.
     """
     data = bytes.fromhex(vector["hex"])
     try:
@@ -152,11 +152,11 @@ def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
     if (value := to_json(message, vector["version"])) != vector["value"]:
         return f"decoded {value!r}, but expected {vector['value']!r}"
     if len(data) - end != vector["remaining"]:
-        return f"{len(data) - end} bytes left, but expected {vector['remaining']}"
+        return f"{len(data) - end} bytes are left, but expected {vector['remaining']}"
     try:
         encoded = messages.encode(message)
     except KafkaWireError as error:
-        return None if "reencode_error" in vector else f"re-encoding: {error!r}"
+        return None if "reencode_error" in vector else f"re-encoding failed with {error!r}"
     if "reencode_error" in vector:
         return f"re-encoded to {encoded.hex()}, but expected an error like Kafka's {vector['reencode_error']}"
     expected = vector.get("reencoded_hex", data[:end].hex())
@@ -175,7 +175,7 @@ def _message(name: str, version: int, value: Any, unknown_tags: list[Vector]) ->
 
 
 def _prefix(vector: Vector) -> bytes:
-    """Return the prefix of a message as Kafka stores it; see `framing` in `vectors/README.md`."""
+    """Return the prefix with which Kafka stores a message; see `framing` in `vectors/README.md`."""
     key, version = message_class(vector["name"]).SCHEMA.key, vector["version"]
     match vector["framing"]:
         case "type-prefix" if key is not None:

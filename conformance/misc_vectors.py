@@ -1,7 +1,7 @@
-"""Check hashes, integers, UUIDs, SCRAM and the assignors against golden vectors of Apache Kafka's own classes.
+"""Check hashes, integers, UUIDs, SCRAM and the assignors against golden vectors from Apache Kafka's own classes.
 
-`check_misc_vector` takes one line of `misc.jsonl.gz`; each kind has its own check. `vectors/README.md` explains the
-fields.
+`check_misc_vector` takes one line of `misc.jsonl.gz`, and each kind of vector has its own check. `vectors/README.md`
+explains the fields.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_misc_vector(vector: Vector, engine: str) -> str | None:
     """Check one vector of any kind.
 
     Args:
-        vector: a line of misc.
+        vector: a line in misc.
         engine: one of the engines; kinds without a codec ignore it.
 
     Returns:
@@ -47,7 +47,7 @@ def check_misc_vector(vector: Vector, engine: str) -> str | None:
 
 
 def _compare(vector: Vector, **found: object) -> str | None:
-    """Return the first value that differs from the vector's; None if none does."""
+    """Return the first value that differs from that in the vector; None if none does."""
     for name, value in found.items():
         if value != vector[name]:
             return f"{name} {value!r}, but expected {vector[name]!r}"
@@ -56,7 +56,7 @@ def _compare(vector: Vector, **found: object) -> str | None:
 
 def _murmur2(vector: Vector, engine: str) -> str | None:
     data = bytes.fromhex(vector["hex"])
-    # Java's int is signed; `to_positive` is the same number without the sign bit.
+    # Java's int is signed; `to_positive` is the number without its sign bit.
     signed = int.from_bytes(murmur2(data).to_bytes(4, "big"), "big", signed=True)
     partition = {count: murmur2_partition(data, int(count)) for count in vector["partition"]}
     return _compare(vector, murmur2=signed, to_positive=signed & 0x7FFFFFFF, partition=partition)
@@ -95,7 +95,7 @@ def _uuid_compare(vector: Vector, engine: str) -> str | None:
 
 
 def _scram(vector: Vector, engine: str) -> str | None:
-    """Run an authentication between client and broker, and compare messages and stored keys."""
+    """Run an authentication between client and broker, and compare the messages and stored keys."""
     mechanism, password, iterations = vector["mechanism"], vector["password"], vector["iterations"]
     salt = base64.b64decode(vector["salt"])
     try:
@@ -103,7 +103,7 @@ def _scram(vector: Vector, engine: str) -> str | None:
     except ConfigurationError as error:
         return None if "error" in vector else f"refused with {error!r}"
     if "error" in vector:
-        return "the password was salted, but expected an error"
+        return "the password was accepted, but expected an error"
     credential = make_credential(mechanism, password, salt, iterations)
     nonce = vector["client_nonce"]
     extensions = {"tokenauth": "true"} if ",tokenauth=true" in vector["client_first"] else {}
@@ -134,7 +134,7 @@ def _scram(vector: Vector, engine: str) -> str | None:
 
 
 def _assignor(vector: Vector, engine: str) -> str | None:
-    """Assign as the leader of the group, and compare subscriptions and assignments."""
+    """Compute the assignment as the leader of the group does, and compare subscriptions and assignments."""
     assignor = ASSIGNORS[vector["assignor"]]
     subscriptions = {member: _subscription(sent) for member, sent in vector["members"].items()}
     for member, subscription in subscriptions.items():
@@ -154,7 +154,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
             return f"assignment of {member} read as {decode_assignment(encoded)}"
     topics, racks = vector["topics"], vector.get("replica_racks")
     assignment = assignor.assign(subscriptions, topics, racks)
-    # Kafka's range assignor iterates over topics in the order of a hash table, which does not affect the assignment.
+    # Kafka's range assignor goes through topics in the order of a hash table, which does not affect the assignment.
     exact = assignment == expected or (assignor.name == "range" and _ordered(assignment) == _ordered(expected))
     if not exact:
         return f"assignment {assignment}, but expected {expected}"
@@ -166,7 +166,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
         for member, sent in subscriptions.items()
     }
     if _ordered(assignment := assignor.assign(ours, topics, racks)) != _ordered(expected):
-        return f"assignment from this project's user data {assignment}, but expected {expected}"
+        return f"with this project's user data, the assignment is {assignment}, but expected {expected}"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Check the record engines against golden vectors: batches of every magic, and damaged ones.
+"""Check the record engines against golden vectors: batches of every magic, and damaged batches.
 
-Each check takes one vector (a line of a vector file) and an engine, and returns None or the difference. The test suite
-and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
+Each check takes one vector (a line in a vector file) and an engine, and returns None or the difference. The test suite
+and the conformance runner share the checks. `vectors/README.md` explains the fields of a vector.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["check_corrupt_records_vector", "check_record_batch_vector"]
 
 Vector = dict[str, Any]
 
-#: Larger values appear in a vector as their length and SHA-256.
+#: In a vector, larger values are replaced with their length and SHA-256.
 _SHOWN_BYTES_MAX = 65536
 #: The maximum number of records that a vector lists for a damaged but decodable batch.
 _LISTED_RECORDS_MAX = 50
@@ -44,7 +44,7 @@ _TIMESTAMP_NAMES: dict[TimestampType | None, str] = {
     **{member: name for name, member in _TIMESTAMP_TYPES.items()},
 }
 
-#: Fields of a vector's batch that have the same names as attributes here.
+#: Fields of a vector's batch with the same names as attributes of a batch object.
 _COMMON = ("size_in_bytes", "crc", "attributes", "max_timestamp", "last_offset", "next_offset", "base_offset", "magic")
 _HEADER = (
     "batch_length",
@@ -60,7 +60,7 @@ _HEADER = (
     "is_control",
     "delete_horizon_ms",
 )
-#: Parameters of a vector that have the same names as builder parameters.
+#: Parameters of a vector with the same names as builder parameters.
 _BUILDER = (
     "log_append_time",
     "base_offset",
@@ -75,10 +75,10 @@ _BUILDER = (
 
 
 def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
-    """Decode `hex` to `batches`, and rebuild it if the vector says how it was built.
+    """Decode `hex` to `batches`, and rebuild the bytes if the vector contains how they were built.
 
     Args:
-        vector: a line of record_batches.
+        vector: a line in record_batches.
         engine: one of the engines.
 
     Returns:
@@ -89,7 +89,7 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
             data = _built(vector["params"], engine)
         except EncodeError:
             return None
-        return f"built {data.hex()}, Kafka refuses it: {vector['message']}"
+        return f"built {data.hex()}, but Kafka refuses it: {vector['message']}"
     data = bytes.fromhex(vector["hex"])
     found: list[Vector] = []
     try:
@@ -106,16 +106,16 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
         return None if built == data else f"built {built.hex()}, but expected {vector['hex']}"
     again = [_described(batch)["records"] for batch in walk(built, engine=engine)]
     expected = [batch["records"] for batch in found]
-    return None if again == expected else f"built batches hold {again}, but expected {expected}"
+    return None if again == expected else f"the rebuilt batches contain {again}, but expected {expected}"
 
 
 def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
-    """Read damaged input: an error at the same stage as Kafka's, or the same records.
+    """Read damaged input; expect an error at the same stage as in Kafka, or the same records.
 
-    Finding and checking a batch is one step here, so Kafka's two stages count as one.
+    This project finds and checks a batch in one step, so Kafka's two stages are treated as one.
 
     Args:
-        vector: a line of corrupt with the target records.
+        vector: a line in corrupt whose target is `records`.
         engine: one of the engines.
 
     Returns:
@@ -136,10 +136,10 @@ def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
     except DecodeError as error:
         if vector["outcome"] != "error" and isinstance(error, PartialBatch):  # where Kafka's reader stops
             if error.offset != vector["consumed"]:
-                return f"{error}; Kafka stops at byte {vector['consumed']}"
+                return f"failed with {error}, but Kafka stops at byte {vector['consumed']}"
             return _difference(found, vector["batches"])
         if vector["outcome"] != "error":
-            return f"{stage}: {error}; Kafka decodes it"
+            return f"failed in stage {stage}: {error}; but Kafka decodes it"
         expected = {"next-batch": "walk", "ensure-valid": "walk"}.get(vector["stage"], vector["stage"])
         return None if stage == expected else f"{stage}: {error}; Kafka's error is in the stage {vector['stage']}"
     if vector["outcome"] == "error":
@@ -187,7 +187,7 @@ def _record(record: Record, batch: Batch) -> Vector:
 
 
 def _difference(found: list[Vector], expected: list[Vector]) -> str | None:
-    """Compare the fields that both sides have; the size of a record is not compared."""
+    """Compare the fields that both sides have, except for the size of a record."""
     if len(found) != len(expected):
         return f"{len(found)} batches, but expected {len(expected)}"
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
@@ -206,7 +206,7 @@ def _difference(found: list[Vector], expected: list[Vector]) -> str | None:
 
 
 def _rebuilt(vector: Vector, engine: str) -> bytes | None:
-    """Rebuild a vector's batch; None if the vector does not say how it was built."""
+    """Rebuild a vector's batch; return None if the vector does not contain how it was built."""
     params: Vector = vector.get("params", {})
     kind = vector["kind"]
     if "records" in params:
@@ -276,7 +276,7 @@ def _built(params: Vector, engine: str) -> bytes:
 def _rebuilt_control(batch: Batch, engine: str, version: int) -> bytes:
     """Decode the control records of a batch and build them again.
 
-    Kafka defines but does not read layouts with a version above 0; such records are copied.
+    Kafka defines layouts with a version above 0, but does not read them; such records are copied.
     """
     builder = batch_builder_class(engine)(
         base_offset=batch.base_offset, partition_leader_epoch=batch.partition_leader_epoch, is_control=True
@@ -288,7 +288,7 @@ def _rebuilt_control(batch: Batch, engine: str, version: int) -> bytes:
 
 
 def _compacted(params: Vector, engine: str) -> bytes:
-    """Filter a batch as Kafka's cleaner did; remaining tombstones give the batch a delete horizon."""
+    """Filter a batch like Kafka's cleaner; remaining tombstones give the batch a delete horizon."""
     batch = next(walk(bytes.fromhex(params["input_hex"]), engine=engine))
     if isinstance(batch, MessageBatch):
         raise ValueError("a message set has no delete horizon")

@@ -1,4 +1,4 @@
-"""Collect and print the results of conformance cases: a line per suite, the failures, and JUnit XML."""
+"""Collect the results of conformance cases, and write a line per suite, the failures, and JUnit XML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN_FAILURES = 10
 
 @dataclass(slots=True)
 class Failure:
-    """One failed case and the reason."""
+    """A failed case and the reason."""
 
     case: str
     reason: str
@@ -23,14 +23,14 @@ class Failure:
 
 @dataclass(slots=True)
 class Suite:
-    """The cases of one vector file or one API.
+    """The cases for one vector file or one API.
 
     Attributes:
         name: what was checked.
         passed: the number of cases that passed.
         failures: the cases that failed.
-        stricter: the number of cases that Kafka accepts but this project refuses on purpose, by kind; they count as
-            passed.
+        stricter: the number of cases that Kafka accepts but this project refuses on purpose, keyed by kind; they count
+            as passed.
         changed: the number of vectors left out because a later release changed the message without adding a version.
         seconds: the duration of the suite.
     """
@@ -43,7 +43,7 @@ class Suite:
     seconds: float = 0.0
 
     def add(self, case: str, failure: str | None) -> None:
-        """Add the result of a case: None if it passed, otherwise the problem."""
+        """Add the result of a case, which is None if it passed, and otherwise the problem."""
         if failure is None:
             self.passed += 1
         else:
@@ -68,7 +68,7 @@ def summary(suites: Iterable[Suite]) -> str:
 
 
 def write_junit(suites: Iterable[Suite], path: Path) -> None:
-    """Write the results as JUnit XML: a test case for each failure, and one per suite for all that passed."""
+    """Write the results as JUnit XML: a test case for each failure, and one per suite for all passed cases."""
     root = ElementTree.Element("testsuites")
     for suite in suites:
         element = ElementTree.SubElement(

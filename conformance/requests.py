@@ -1,7 +1,8 @@
 """Build requests from the schemas alone, and list the APIs that are safe to call on a production broker.
 
-A request has two shapes: `defaults` (nothing set; most APIs return empty lists or an error) and `filled` (one element
-in every array, values chosen by field name). Filled requests are used only for APIs that change nothing.
+A request has two shapes: `defaults` (nothing is set; most APIs return empty lists or an error) and `filled` (every
+    array has one element, and values are chosen by field name). Filled requests are used only for APIs that change
+    nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ UNSAFE = {
     ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka when it lists no transaction",
 }
 
-#: APIs that change nothing for any request; these also get filled requests.
+#: APIs that never change anything; these also get filled requests.
 READ_ONLY = frozenset(
     {
         ApiKey.FETCH,
@@ -81,7 +82,7 @@ READ_ONLY = frozenset(
     }
 )
 
-#: Fields that need a certain value to make the request harmless or well-formed, by message and field.
+#: Fields that need a particular value to make the request harmless or well-formed, keyed by message and field.
 _VALUES: dict[tuple[str, str], Any] = {
     ("MetadataRequest", "allow_auto_topic_creation"): False,
     ("FetchRequest", "max_wait_ms"): 0,
@@ -103,7 +104,7 @@ _VALUES: dict[tuple[str, str], Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names in filled requests; neither needs to exist.
+    """The names in filled requests; topic and group need not exist.
 
     Attributes:
         topic: a topic's name.
@@ -120,7 +121,7 @@ def requests(api: Api, version: int, names: Names) -> Iterator[tuple[str, Messag
     Args:
         api: not one of `UNSAFE`.
         version: a version that this release knows.
-        names: the topic and group to mention in them.
+        names: the topic and group to name in the requests.
 
     Raises:
         KeyError: the API is in `UNSAFE`.
@@ -148,7 +149,7 @@ def _fill(owner: type[Message], root: str, version: int, names: Names, *, filled
 
 
 def _value(field: Field, root: str, version: int, names: Names) -> Any:
-    """Return a harmless value: a group or topic if the field names one, otherwise its default."""
+    """Return a harmless value: a group or topic for a field that names one, otherwise the default."""
     if isinstance(field.type, type):
         value: Any = _fill(field.type, root, version, names, filled=True)
     elif field.type == "string":

@@ -1,6 +1,6 @@
 """Check the generated tables against Apache Kafka's: fields of every message, error codes, APIs and enumerations.
 
-Kafka's tables are beside the vectors: `schema_parity.json`, `error_codes.json`, `api_keys.json`, `coverage.json`.
+Kafka's tables are next to the vectors: `schema_parity.json`, `error_codes.json`, `api_keys.json`, `coverage.json`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ENUMERATIONS = {
     "TransactionState(coordinator)": "TransactionState",
 }
 
-#: Enumerations whose numbers never travel: Kafka sends the names, or they are internal to its classes.
+#: Enumerations whose numbers are never sent: Kafka sends the names, or the numbers are internal to its classes.
 _NOT_ON_THE_WIRE = {
     "AutoOffsetResetStrategy.StrategyType",
     "ClassicGroupState",
@@ -74,7 +74,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     ours = (schema.kind, schema.key, schema.versions, _both(schema.flexible, versions))
     if theirs != ours:
         return f"kind, key, versions, flexible: {ours}, but expected {theirs}"
-    # If a message has removed versions, the range of a field that exists in all current ones also covers older ones.
+    # If a message has removed versions, the range of a field that exists in all current versions covers older ones too.
     history = bool(schema.removed)
     expected = {
         _path(field["path"]): _expected_field(field, versions, history)
@@ -91,7 +91,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
 def _fields(
     owner: type[Message], prefix: str, versions: VersionRange, history: bool
 ) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Yield the fields of a structure, except those that only removed versions have."""
+    """Yield the fields of a structure, except those that exist only in removed versions."""
     for field in owner.FIELDS:
         if history and not field.versions & versions:
             continue
@@ -130,7 +130,7 @@ def _expected_field(field: dict[str, Any], versions: VersionRange, history: bool
 
 
 def _expected_default(field: dict[str, Any]) -> object:
-    """Return the default as a value: the text "null" is None, and a JSON null means no default."""
+    """Return the default as a value; the text "null" means None, and a JSON null means no default."""
     kind, value = field["type"], field.get("default")
     if value == "null":
         return None
@@ -201,7 +201,7 @@ def check_api_keys(table: dict[str, Any]) -> Iterator[Case]:
 def _compare_api(entry: dict[str, Any]) -> str | None:
     key = next((key for key in ApiKey if key == entry["id"]), None)
     if key is None:
-        return f"key {entry['id']} is missing"
+        return f"the key {entry['id']} is missing"
     if not entry["has_valid_version"]:
         return "is listed, but removed" if key in APIS else None
     api = APIS[key]
@@ -234,7 +234,7 @@ def _compare_enumeration(name: str, members: list[dict[str, Any]]) -> str | None
 
 
 def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
-    """Check that every file has as many lines as the generator counted; yield (file, difference or None)."""
+    """Check that every file has the number of lines that the generator counted; yield (file, difference or None)."""
     for name, entry in table["files"].items():
         path = folder / name
         if not path.exists():

@@ -1,7 +1,7 @@
-"""Check the engines' variable-length integers against golden vectors of Apache Kafka.
+"""Check the engines' variable-length integers against golden vectors from Apache Kafka.
 
-An engine exposes such numbers only inside a format, so the checks embed them: an unsigned number is the tag of an
-unknown field, a zigzag number the offset or timestamp of a record. `vectors/README.md` explains the fields.
+An engine exposes such numbers only inside a format, so the checks embed them: an unsigned number as the tag of an
+    unknown field, and a zigzag number as the offset or timestamp of a record. `vectors/README.md` explains the fields.
 
 Source: `ByteUtils` in Apache Kafka; KIP-482 (flexible versions).
 """
@@ -28,14 +28,14 @@ Vector = dict[str, Any]
 
 _INT64_MAX = 2**63 - 1
 
-#: A response header of version 1 up to its only tagged field: the correlation id 0, and the count of 1.
+#: A response header of version 1 up to its only tagged field: a correlation id of 0, and a count of 1.
 _BEFORE_TAG = bytes(4) + b"\1"
 
 
 def check_varint(vector: Vector, engine: str) -> str | None:
     """Read and write an int32 in both encodings; return the difference, or None.
 
-    Negative tags and offset deltas are never written; `check_varlong` writes negative zigzag numbers of any size.
+    Negative tags and offset deltas are never written. `check_varlong` writes negative zigzag numbers of any size.
     """
     value = vector["value"]
     zigzag, unsigned = bytes.fromhex(vector["zigzag_hex"]), bytes.fromhex(vector["unsigned_hex"])
@@ -63,8 +63,8 @@ def check_varint_read(vector: Vector, engine: str) -> str | None:
     data = bytes.fromhex(vector["hex"])
     for name, read in (("unsigned_varint", _read_unsigned), ("varint", _read_varint), ("varlong", _read_varlong)):
         expected = vector[name]
-        # Another field follows directly, so an engine that finds a different end fails. If Kafka refuses the bytes, the
-        # engine must refuse every prefix of them.
+        # Another field follows immediately, so an engine that finds a different end fails. If Kafka refuses the bytes,
+        # the engine must refuse every prefix of them.
         for end in range(len(data) + 1) if "error" in expected else [expected["consumed"]]:
             if (value := read(data[:end], engine)) != expected.get("value"):
                 return f"{name} {value} of {end} bytes, but expected {expected}"
@@ -72,7 +72,7 @@ def check_varint_read(vector: Vector, engine: str) -> str | None:
 
 
 def _read_unsigned(data: bytes, engine: str) -> int | None:
-    """Read the number as a tag; None if it is refused."""
+    """Read the number as a tag; return None if it is refused."""
     try:
         header, _ = program(ResponseHeader, 1, engine).decode(_BEFORE_TAG + data + b"\0")
     except DecodeError:
@@ -92,13 +92,13 @@ def _read_varlong(data: bytes, engine: str) -> int | None:
 
 
 def _record(timestamp_delta: bytes = b"\0", offset_delta: bytes = b"\0") -> bytes:
-    """Return a record, preceded by its length, with the given encoded numbers and no key, value or headers."""
+    """Return a record, preceded by its length, that has the given encoded numbers and no key, value or headers."""
     content = b"\0" + timestamp_delta + offset_delta + b"\1\1\0"
     return bytes([2 * len(content)]) + content
 
 
 def _read(record: bytes, engine: str) -> Record | None:
-    """Read the record in a batch, where its offset and timestamp equal its deltas; return None if it is refused."""
+    """Read a record in a batch, in which its offset and timestamp equal its deltas; return None if it is refused."""
     header = pack_batch_header(
         attributes=0,
         base_offset=0,
@@ -123,7 +123,7 @@ def _read(record: bytes, engine: str) -> Record | None:
 
 
 def _written(offset: int, timestamp_delta: int, expected: bytes, engine: str) -> str | None:
-    """Write a record and compare it; a delete horizon sets the base of the timestamps, which are never below -1."""
+    """Write a record, and compare it. A delete horizon sets the base of the timestamps, which are never below -1."""
     base_timestamp = min(max(0, -timestamp_delta), _INT64_MAX)
     builder = batch_builder_class(engine)(delete_horizon_ms=base_timestamp)
     builder.append_at(offset, base_timestamp + timestamp_delta, None, None)

@@ -1,6 +1,6 @@
 """Show the traffic between clients and a broker: `decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT`.
 
-Bytes are passed on unchanged. The broker must advertise LISTEN_HOST:PORT: clients connect to the advertised address."""
+Bytes are passed on unchanged. The broker must advertise LISTEN_HOST:PORT, since clients connect to that address."""
 
 import asyncio
 import itertools
@@ -13,14 +13,14 @@ from kafkawire.protocol import FrameBuffer, FrameTooLarge, ObservedConnection
 
 
 async def pump(reader: StreamReader, writer: StreamWriter, decode: Callable[[bytes], object], name: str) -> None:
-    """Pass on the bytes of one side, then the end of its stream, and show each frame."""
+    """Pass on the bytes from one side, and then the end of its stream; show each frame."""
     frames: FrameBuffer | None = FrameBuffer()
     while data := await reader.read(65536):
         writer.write(data)
         try:  # before the other side can respond: no other task runs until the next await; b"" raises a pending error
             for frame in (each for piece in (data, b"") for each in frames.receive(piece)) if frames else ():
                 print(name, decode(frame), flush=True)
-        except FrameTooLarge as error:  # TLS, for example: the bytes are passed on, but cannot be decoded
+        except FrameTooLarge as error:  # for example, TLS: the bytes are passed on, but cannot be decoded
             print(name, f"<not decoded from here on: {error}>", flush=True)
             frames = None
         await writer.drain()

@@ -1,13 +1,14 @@
 """Process many records concurrently, and hand partitions over without processing any record twice.
 
 A record is in progress from the moment it is handed out until it is finished. When partitions move to another member,
-or the consumer is closed, the listener waits for their records in progress; the records finished by then are committed
-before the partitions move. A record that cannot be processed goes to a dead-letter topic, which also finishes it.
+or the consumer is closed, the listener waits for the partitions' records in progress. The records that are finished by
+then are committed before the partitions move. A record that cannot be processed goes to a dead-letter topic, after
+which it is finished too.
 
     python examples/graceful_rebalance.py localhost:9092
 
 `consume` is for asyncio and `consume_in_threads` for threads. The program runs `consume` twice on one topic, cancels
-one of the two halfway, and prints how many records were processed, and how many of them more than once.
+one of the two halfway, and prints how many records were processed, and how many more than once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ READ_MS = 200
 
 
 class Tasks:
-    """The tasks that process records, by partition; a listener for `kafkawire.Consumer`."""
+    """The tasks that process records, keyed by partition. This is a listener for `kafkawire.Consumer`."""
 
     def __init__(self) -> None:
         self._tasks: defaultdict[TopicPartition, set[asyncio.Task[None]]] = defaultdict(set)
@@ -44,7 +45,7 @@ class Tasks:
         """Begin without records in progress."""
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish the records in progress; the consumer hands out no further records of these partitions."""
+        """Finish the records in progress; the consumer hands out no more records from these partitions."""
         if tasks := self._of(partitions):
             await asyncio.wait(tasks)
 
@@ -85,7 +86,7 @@ async def consume(
 
 
 class Futures:
-    """The calls that process records, by partition; a listener for `kafkawire.sync.Consumer`."""
+    """The calls that process records, keyed by partition. This is a listener for `kafkawire.sync.Consumer`."""
 
     def __init__(self) -> None:
         self._futures: defaultdict[TopicPartition, set[Future[None]]] = defaultdict(set)
@@ -99,7 +100,7 @@ class Futures:
         """Begin without records in progress."""
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish the records in progress; the reading thread waits here."""
+        """Finish the records in progress; the reading thread waits for them."""
         wait(self._of(partitions))
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:

@@ -20,7 +20,7 @@ TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 def show(topic: str, offset: int, key: bytes | None, value: bytes | None) -> None:
     try:
         found = decode_record(topic, key, value).to_json()
-    except DecodeError as error:  # also UnknownRecord: a newer broker wrote it
+    except DecodeError as error:  # including UnknownRecord, for a record written by a newer broker
         found = {"error": str(error)}
     print(json.dumps({"topic": topic, "offset": offset, **found}))
 

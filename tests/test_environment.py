@@ -153,5 +153,5 @@ def test_kafka_programs_are_installed_or_named(
     assert wanted == ["kcat"]
     assert "kcat's tests are skipped" in capsys.readouterr().out
     there.remove("mvn")
-    with pytest.raises(SetupError, match="mvn is not on the path; Debian has it in maven"):
+    with pytest.raises(SetupError, match="mvn is not on the path; on Debian, it is in the package maven"):
         environment.install_kafka_programs()

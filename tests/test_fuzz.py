@@ -103,8 +103,8 @@ def test_finding_is_written_and_replayed(
     ("bug", "seconds", "what"),
     sampled(
         [
-            ("os.kill(os.getpid(), signal.SIGSEGV)", 0.3, "the process died of SIGSEGV"),
-            ("while True: pass", 1.5, "takes more than 1 s"),
+            ("os.kill(os.getpid(), signal.SIGSEGV)", 0.3, "the process was killed by SIGSEGV"),
+            ("while True: pass", 1.5, "the case takes more than 1 s"),
             ("os._exit(9)", 0.3, "the process ended with status 9"),
             ("bytearray(4 << 30)", 0.3, "MemoryError"),
             ("return 'a wrong answer'", 0.3, "a wrong answer"),

@@ -29,7 +29,7 @@ def test_tables_are_written(
     monkeypatch.setattr(kafka_configs, "SCHEMAS", tmp_path)
     monkeypatch.setattr(kafka_configs, "_answers", lambda: answers)
     monkeypatch.setattr(kafka_configs, "_page", lambda name: "")
-    missing = "about is missing: topic keep.ms: describe it in our own words in configs.yaml"
+    missing = "topic keep.ms has no about: describe it in our own words in configs.yaml"
     assert kafka_configs.main(["--check"]) == 1
     assert not any(tmp_path.iterdir())
     assert kafka_configs.main([]) == 1

@@ -26,7 +26,7 @@ CASES = [
     ("file-length", "tests/sdk/test_frames.py", CLEAN_TEST + "\n" * tidy.FILE_LINES_MAX, "801 lines"),
     ("function-length", "sdk/frames.py", LONG_FUNCTION, "long has 71 lines"),
     ("module-docstring", "sdk/frames.py", CLEAN.removeprefix('"""Split a stream."""'), "no module docstring"),
-    ("module-docstring", "sdk/frames.py", '"""' + "Split.\n" * 13 + '"""\n', "of 13 lines"),
+    ("module-docstring", "sdk/frames.py", '"""' + "Split.\n" * 13 + '"""\n', "has 13 lines"),
     ("module-docstring", "sdk/_native.pyx", "# cython: language_level=3\nx = 1\n", "no module docstring"),
     ("names", "docs/misc.md", "", "'misc' says nothing"),
     ("names", "tests/helpers/answers.md", "", "'helpers' says nothing"),
@@ -67,8 +67,18 @@ CASES = [
     ("plain-english", "benchmarks/answers.py", '"""Return whether it is so."""\n', "name the thing"),
     ("second-home", "sdk/frames.py", CLEAN + "ZERO = bytes(1" + "6)\n", "ZERO_UUID"),
     ("sleeping", "tests/sdk/test_frames.py", CLEAN_TEST + "import time\ntime.sleep(0.1)\n", "a test sleeps"),
-    ("skips", "tests/sdk/test_frames.py", CLEAN_TEST + f"pytest.{SKIP}('the moon is full')\n", "a skip of its own"),
-    ("skips", "tests/sdk/test_frames.py", CLEAN_TEST + f"@pytest.mark.{SKIP}if(x, reason='x')\n", "tests/needs.py has"),
+    (
+        "skips",
+        "tests/sdk/test_frames.py",
+        CLEAN_TEST + f"pytest.{SKIP}('the moon is full')\n",
+        "a test that skips itself",
+    ),
+    (
+        "skips",
+        "tests/sdk/test_frames.py",
+        CLEAN_TEST + f"@pytest.mark.{SKIP}if(x, reason='x')\n",
+        "belong in tests/needs.py",
+    ),
     ("shared-tests", "tests/sdk/test_frames.py", CLEAN_TEST + "from tests.sdk.test_made import x\n", "a test module"),
 ]
 
@@ -148,4 +158,4 @@ def test_exception_excuses_and_must_be_needed(tree: Path, monkeypatch: pytest.Mo
     write(tree, "tests/test_tidy.py", CLEAN_TEST)
     (tree / "docs" / "misc.md").unlink()
     (finding,) = check(tree)
-    assert finding.what == "names needs no exception at docs/misc.md"
+    assert finding.what == "names needs no exception for docs/misc.md"

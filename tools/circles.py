@@ -1,8 +1,8 @@
-"""Find circles of imports: modules that import each other, directly or through others.
+"""Find import cycles: modules that import each other, directly or indirectly.
 
-`python -m tools.circles` prints one line per circle and exits with 1 if there is one. Imports inside functions and for
-type checkers also count: they only hide a circle from Python, and a reader who begins with one of its modules still
-needs all of them. `make layers` runs it after import-linter, whose graph it reads.
+`python -m tools.circles` prints one line per cycle and exits with 1 if there is one. Imports inside functions and for
+type checkers are included: they merely hide a cycle from Python, and a reader who begins with one of its modules still
+needs all of them. `make layers` runs this tool after import-linter, whose graph it reads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ PACKAGE = "kafkawire"
 
 
 def circles(package: str = PACKAGE) -> list[tuple[str, ...]]:
-    """Return the shortest circle through each import that is part of one, each circle once.
+    """Return the shortest cycle through each import that is part of one; each cycle is returned once.
 
     Args:
         package: an importable package.
 
     Returns:
-        The modules of a circle in the order in which they import each other; the last one imports the first.
+        For each cycle, the modules in the order in which they import each other; the last one imports the first.
     """
     graph = grimp.build_graph(package, exclude_type_checking_imports=False, cache_dir=None)
     found = set()
@@ -36,7 +36,7 @@ def circles(package: str = PACKAGE) -> list[tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the circles and return the exit status."""
+    """Print the cycles, and return the exit status."""
     found = circles()
     for circle in found:
         print(" -> ".join((*circle, circle[0])))

@@ -1,4 +1,4 @@
-"""Install Debian packages if this user may do so without being prompted.
+"""Install Debian packages if this user may do so without a prompt.
 
 This runs on the system's own Python, with nothing installed.
 """
@@ -16,7 +16,7 @@ _APT_GET = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "--quie
 
 
 def may_install() -> bool:
-    """Return whether this user can install packages: root on a machine with apt-get."""
+    """Return whether this user can install packages, which requires root and apt-get."""
     return shutil.which("apt-get") is not None and os.geteuid() == 0
 
 
@@ -26,7 +26,7 @@ def can_install(package: str) -> bool:
 
 
 def install_first(*packages: str) -> bool:
-    """Install the first of `packages` that can be installed, and return whether there was one."""
+    """Install the first of `packages` that can be installed; return whether there was one."""
     if not may_install():
         return False
     _update()

@@ -1,8 +1,8 @@
-"""Create the virtual environment of the Makefile's targets, and install the package with its extensions into it.
+"""Create the virtual environment for the Makefile's targets, and install the package with its extensions into it.
 
 This runs on the system's own Python, with nothing installed. The output of pip is shown only if it fails. A machine
-without a C compiler gets the pure-Python engine, and a one-line note about it. Dependencies from outside PyPI are
-installed if this user may do so, and otherwise named.
+without a C compiler gets the pure-Python engine, and a one-line note about that. Dependencies that are not on PyPI are
+installed if this user may do so, and otherwise named in a message.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tools.debian import install_first
 from tools.find_java import JAVA_VERSION_MIN, find_java, install_java
 from tools.pythons import PYTHON_VERSION_MIN
 
-#: What each kind of environment contains besides the package and its dependencies: names of extras in pyproject.toml.
-#: Each kind also includes everything in `core`, because its stamp in the Makefile counts as that of `core`, too.
+#: What each kind of environment contains besides the package and its dependencies, as names of extras in
+#: pyproject.toml. Each kind includes everything in `core`, because its stamp in the Makefile is treated as that of
+#: `core` too.
 EXTRAS = {
     "core": ("cli",),
     "test": ("test",),
@@ -36,19 +37,19 @@ EXTRAS = {
 #: Kinds that never use Spark.
 WITHOUT_SPARK = {"test", "release"}
 
-#: Programs that the tests with Apache Kafka run, and the Debian packages that provide them.
+#: Programs that the tests against Apache Kafka run, and the Debian packages that provide them.
 KAFKA_PROGRAMS = {"java": "default-jre-headless", "mvn": "maven"}
 
-#: The files from which the extensions are built; if any of them changes, all are rebuilt.
+#: The files from which the extensions are built; if any of them changes, all extensions are rebuilt.
 EXTENSION_SOURCES = ("*.pyx", "*.pxd", "*.pxi")
 
 
 class SetupError(Exception):
-    """The environment cannot be created; the text says what is missing and how to get it."""
+    """The environment cannot be created; the text names what is missing and how to get it."""
 
 
 def main() -> int:
-    """Create or update the environment and return the exit status."""
+    """Create or update the environment, and return the exit status."""
     parser = argparse.ArgumentParser(description="Create the virtual environment for one kind of work.")
     parser.add_argument("kind", choices=sorted(EXTRAS))
     parser.add_argument("--venv", type=Path, default=Path(".venv"))
@@ -71,7 +72,7 @@ def main() -> int:
 
 
 def check_python_version() -> None:
-    """Refuse a Python that is too old, naming it."""
+    """Refuse a Python that is too old, with an error that names it."""
     if sys.version_info < PYTHON_VERSION_MIN:
         found = ".".join(map(str, sys.version_info[:3]))
         least = ".".join(map(str, PYTHON_VERSION_MIN))
@@ -108,29 +109,29 @@ def install_package(venv: Path, extras: list[str]) -> None:
 
 
 def spark_extra(install: bool) -> list[str]:
-    """Return the extra that Spark needs, if this machine has a Java that Spark runs on.
+    """Return the extra for Spark, if this machine has a Java on which Spark runs.
 
     Args:
-        install: whether Java may be installed, so that its absence deserves a note.
+        install: whether Java may be installed, in which case its absence deserves a note.
     """
     java = find_java() or (install_java() if install else None)
     if java is None and install:
         print(
             f"Spark is skipped: no Java {JAVA_VERSION_MIN} or newer was found, and this user cannot install one. "
-            "`apt-get install openjdk-17-jre-headless`, then `make venv`, brings its tests in."
+            "To enable its tests, run `apt-get install openjdk-17-jre-headless`, then `make venv`."
         )
     return ["spark"] if java is not None else []
 
 
 def install_kafka_programs() -> None:
-    """Install the programs for the tests with Apache Kafka. Without kcat, only its own tests are skipped.
+    """Install the programs for the tests against Apache Kafka. If kcat is missing, only its own tests are skipped.
 
     Raises:
         SetupError: Java or Maven is missing, and this user cannot install it.
     """
     for program, package in KAFKA_PROGRAMS.items():
         if shutil.which(program) is None and not install_first(package):
-            raise SetupError(f"{program} is not on the path; Debian has it in {package}")
+            raise SetupError(f"{program} is not on the path; on Debian, it is in the package {package}")
     if shutil.which("kcat") is None and not install_first("kcat"):
         print("kcat's tests are skipped: it is not on the path, and this user cannot install it (Debian: kcat).")
 
@@ -138,7 +139,7 @@ def install_kafka_programs() -> None:
 def missing_extension_note(folder: Path) -> str | None:
     """Return a one-line note about extensions below `folder` that could not be built, or None if all exist.
 
-    An extension older than the sources would behave like the outdated code, so it is removed.
+    An extension that is older than the sources would run outdated code, so it is removed.
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     sources = [path for pattern in EXTENSION_SOURCES for path in folder.rglob(pattern)]
@@ -174,7 +175,7 @@ def _compiler() -> str:
 
 
 def _has_pip(venv: Path) -> bool:
-    """Return whether `venv` exists and works: its Python may be gone after a system upgrade."""
+    """Return whether `venv` exists and works; its Python may be gone after a system upgrade."""
     return (venv / "bin" / "python").exists() and _pip(venv, "--version").returncode == 0
 
 

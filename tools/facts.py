@@ -1,7 +1,7 @@
-"""Facts that have a single home, and patterns of code that repeats them.
+"""Facts that have a single home, and patterns for code that repeats them.
 
-`tools/tidy.py` checks this rule. Files written by codegen are homes, so codegen itself is exempt; so are the tests of
-the homes, which contain the bytes themselves to detect wrong ones. Comments and docstrings may name any number.
+`tools/tidy.py` checks the rule. Files written by codegen are homes, so codegen itself is exempt, as are the tests of
+the homes, which contain the literal bytes to detect wrong ones. Comments and docstrings may name any number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Fact(NamedTuple):
         pattern: code that repeats the value.
         home: the file that contains the value, or is generated from the schemas.
         names: the names to import instead.
-        in_tests: whether tests must import it, too.
+        in_tests: whether tests must import it too.
     """
 
     pattern: re.Pattern[str]
@@ -53,7 +53,7 @@ class Fact(NamedTuple):
 
 
 def _compared(name: str, value: str) -> re.Pattern[str]:
-    """Return the pattern for assigning a value to a name, or comparing the name with it."""
+    """Return a pattern for code that assigns a value to a name, or compares the name with it."""
     return re.compile(rf"\b_?{name}(?:: \w+)?(?: == | != | = |=|==|!=|\"\): ){value}(?![\w.])", re.IGNORECASE)
 
 
@@ -73,7 +73,7 @@ FACTS = (
 
 
 def second_homes(tree: Tree) -> Iterator[Place]:
-    """A fact about Kafka is written once, and imported from there."""
+    """A fact about Kafka is written down once, and imported from there."""
     for source in tree.sources:
         path = source.path.as_posix()
         if source.generated or source.path.suffix not in SUFFIXES or path.startswith(LEFT_OUT):

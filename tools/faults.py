@@ -1,10 +1,10 @@
-"""Find the places in a source where an operator, a constant or a condition could be wrong, and plant such a fault.
+"""Find the places in a source where an operator, a constant or a condition could be wrong, and plant such faults.
 
-Python sources are parsed into syntax trees; Cython sources are only tokenized, since only Cython knows their grammar.
-Faults that no test could or should notice are excluded: annotations, docstrings, `__repr__`, decorators, assertions for
-the type checker and those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`),
-which is a choice and not a fact. `tools/slips.py` finds other kinds; `tools/mutants.py` runs the tests against the
-faults.
+Python sources are parsed into syntax trees; Cython sources are just tokenized, since only Cython knows their grammar.
+Faults that no test could or should notice are excluded: those in annotations, docstrings, `__repr__`, decorators,
+assertions for the type checker and those of `zip(…, strict=True)`, the text of errors, and the number of a limit
+(`…_MAX`, `MAX_…`), which is a choice and not a fact. `tools/slips.py` finds other kinds of faults; `tools/mutants.py`
+runs the tests against the faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Fault", "Kind", "SourceText", "diff", "find_faults", "plant", "sorte
 
 Kind = Literal["operators", "state", "names", "order"]
 
-#: The replacement of each comparison: its neighbour if it has one, otherwise the opposite.
+#: The replacement for each comparison: its neighbour if it has one, otherwise the opposite.
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -53,11 +53,11 @@ FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 #: Statements that can be removed without breaking the program.
 DROPPABLE = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Delete)
 
-#: Calls that only inform the type checker, and calls in which swapped arguments fail immediately.
+#: Calls that just inform the type checker, and calls in which swapped arguments fail immediately.
 TYPE_CALLS = {"cast", "TypeVar", "NewType", "NamedTuple"}
 UNSWAPPED_CALLS = {"isinstance", "issubclass", "getattr", "hasattr", "setattr"}
 
-#: Arguments that may have the same type; texts and numbers next to them rarely do.
+#: Kinds of arguments that often have the same type as their neighbours; texts and numbers rarely do.
 SWAPPED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
 
 #: Comparisons whose own edit already negates the condition.
@@ -78,10 +78,10 @@ class Fault(NamedTuple):
 
     Attributes:
         path: the path of the source, relative to the root.
-        place: the function or class, such as `ClientConnection.negotiate`; `<module>` if outside both.
+        place: the function or class, such as `ClientConnection.negotiate`; `<module>` outside functions and classes.
         line: the line number, from 1.
         kind: the kind of fault, as in `python -m tools.mutants --kind`.
-        edit: the change to the source, in a word or two.
+        edit: a description of the change in a word or two.
         start, end: the byte range of the source to replace.
         new: the replacement.
     """
@@ -97,10 +97,10 @@ class Fault(NamedTuple):
 
 
 def find_faults(path: str, source: bytes) -> list[Fault]:
-    """Return every fault of the kind `operators` that can be planted in a source, in order of position.
+    """Return all faults of the kind `operators` that can be planted in a source, in order of position.
 
     Args:
-        path: the path relative to the root; its suffix says whether the source is Python or Cython.
+        path: the path relative to the root; the suffix determines whether the source is Python or Cython.
         source: the content of the source, in UTF-8.
     """
     if path.endswith(".py"):
@@ -113,12 +113,12 @@ def find_faults(path: str, source: bytes) -> list[Fault]:
 
 
 def sorted_faults(faults: Iterable[Fault]) -> list[Fault]:
-    """Return faults in order of position, keeping only the last of any that are equal."""
+    """Return faults in order of position; of equal ones, only the last is kept."""
     return sorted({fault[-3:]: fault for fault in faults}.values(), key=lambda fault: fault[-3:])
 
 
 def plant(source: bytes, fault: Fault) -> bytes:
-    """Return the source with the fault in it."""
+    """Return a source with a fault planted in it."""
     return source[: fault.start] + fault.new.encode() + source[fault.end :]
 
 
@@ -132,7 +132,7 @@ def diff(source: bytes, fault: Fault) -> list[str]:
 
 
 class SourceText:
-    """The bytes of a Python source, and the positions of its syntax tree's nodes in them."""
+    """The bytes of a Python source, and the positions in them of the nodes of its syntax tree."""
 
     def __init__(self, source: bytes) -> None:
         self.source = source
@@ -203,7 +203,7 @@ class _Finder(ast.NodeVisitor):
         """Skip assertions for the type checker."""
 
     def visit_arguments(self, node: ast.arguments) -> None:
-        """Skip the annotations; defaults of lambdas are not used here."""
+        """Skip the annotations; the tree uses no defaults in lambdas."""
 
     # --- edits
 
@@ -365,10 +365,10 @@ def _cython_faults(path: str, source: bytes) -> Iterator[Fault]:
 
 
 def _cython_edits(line: str) -> Iterator[tuple[str, int, int, str]]:
-    """Yield the edits of a line: their names, the characters to replace and the replacements.
+    """Yield the edits for a line: their names, the characters to replace, and the replacements.
 
-    An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address. Any negative return value means
-    failure.
+    An operator has blanks on both sides; without them, `<int>x` is a cast, and `&x` an address. Any negative return
+    value means failure.
     """
     text, indent = line.strip(), len(line) - len(line.lstrip())
     whole = text.count("(") == text.count(")") and text.count("[") == text.count("]") and "#" not in text

@@ -1,8 +1,8 @@
-"""Find a Java that Spark runs on, and install one if this user may.
+"""Find a Java runtime on which Spark runs, and install one if this user may.
 
-It checks `JAVA_HOME`, `java` on the path, and Debian's folders of runtimes. As a command, it prints the `JAVA_HOME` to
-use, or reports on standard error that there is none and exits with 1. It runs on the system's own Python, with nothing
-installed.
+This tool checks `JAVA_HOME`, `java` on the path, and Debian's folders of runtimes. As a command, it prints the
+`JAVA_HOME` to use, or reports on standard error that there is none and exits with 1. It runs on the system's own
+Python, with nothing installed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["JAVA_VERSION_MIN", "Java", "find_java", "install_java"]
 #: Spark 4 runs on Java 17 and newer.
 JAVA_VERSION_MIN = 17
 
-#: Debian's headless runtimes, Spark's preferred one first; a Debian release has one or two of them.
+#: Debian's headless runtimes, beginning with the one preferred for Spark; a Debian release has one or two of them.
 PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
 
-#: Debian's folder of runtimes, with one subfolder each.
+#: Debian's folder of runtimes, which has a subfolder for each.
 DEBIAN_RUNTIMES = Path("/usr/lib/jvm")
 
 
@@ -49,7 +49,7 @@ def find_java() -> Java | None:
 
 
 def install_java() -> Java | None:
-    """Install a runtime from Debian's packages if this user may, and return it; None if that is not possible."""
+    """Install a runtime from Debian's packages if this user may, and return it; return None if that is not possible."""
     if not may_install():
         return None
     print("Installing Java for Spark", flush=True)

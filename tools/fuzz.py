@@ -1,9 +1,9 @@
-"""Feed damaged bytes to everything that reads external bytes, for a while, and keep the failures.
+"""Feed damaged bytes to all code that reads external bytes, for a given time, and keep the failures.
 
 `python -m tools.fuzz [--seconds N] [--seed N] [--target NAME]` divides the time among the targets of `fuzz_targets.py`.
-Each runs in its own process, with bounded memory: a crash or a hang affects only that process, and is a finding like
-any other. A finding is printed with its seed, shortened as far as possible, and written to `build/fuzz/`; `--replay
-FILE` runs it again. The same seed gives the same cases in the same order on any machine.
+Each target runs in its own process, with bounded memory. A crash or a hang affects only that process, and is a finding
+like any other. A finding is shortened as far as possible, printed with its seed, and written to `build/fuzz/`;
+`--replay FILE` runs it again. The same seed gives the same cases in the same order on any machine.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ SECONDS_DEFAULT = 60.0
 
 FINDINGS_FOLDER = Path("build/fuzz")
 
-#: Address space of a target's process: far more than any case needs, and far less than a length prefix can demand.
+#: Address space of a target's process, which is far more than any case needs, and far less than a length prefix can
+#: demand.
 MEMORY_BYTES_MAX = 2 << 30
 
-#: A case takes milliseconds; one that takes this long is stuck, even on a busy machine.
+#: A case normally takes milliseconds; one that takes this long is stuck, even on a busy machine.
 CASE_SECONDS_MAX = 30.0
 
 #: The interval between checks of a target's process.
@@ -46,7 +47,7 @@ _POLL_SECONDS = 0.5
 #: The maximum number of findings of different kinds shown per target; the others are counted.
 FINDINGS_SHOWN_MAX = 10
 
-#: Time for shortening one finding; less than `CASE_SECONDS_MAX`, because it counts as part of the case.
+#: Time for shortening one finding. This is less than `CASE_SECONDS_MAX` because it is part of the case's time.
 SHORTENING_SECONDS_MAX = 5.0
 
 _HEX_SHOWN_MAX = 200
@@ -65,7 +66,7 @@ class Finding(NamedTuple):
 
 
 class Progress(ctypes.Structure):
-    """The progress of a target's process, in shared memory that its supervisor reads and that outlives it.
+    """The progress of a target's process, in shared memory, which its supervisor reads and which outlives the process.
 
     Attributes:
         index: the index of the running case, or of the next one.
@@ -76,7 +77,7 @@ class Progress(ctypes.Structure):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the targets and return the exit status: 1 if there was a finding."""
+    """Run the targets, and return the exit status, which is 1 if there was a finding."""
     parser = argparse.ArgumentParser(description="Feed damaged bytes to everything that reads bytes from outside.")
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="time for all targets together")
     parser.add_argument("--seed", type=int, help="seed of the cases; a different one each time by default")
@@ -94,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make_case(target: Target, name: str, seed: int, index: int) -> Case:
-    """Return one case of a run; it depends only on the arguments."""
+    """Return one case of a run, which depends only on the arguments."""
     return target.damage(Random(f"{seed} {name} {index}"), target.inputs())
 
 
@@ -109,12 +110,12 @@ def run_case(target: Target, case: Case) -> Finding | None:
         return Finding(kind, "".join(traceback.format_exception(error, limit=-4)).rstrip())
     if difference is None:
         return None
-    # Numbers and values vary between cases of the same kind.
+    # Leave out numbers and values, which vary between cases of the same kind.
     return Finding(f"{message} {' '.join(re.findall('[a-z]{3,}', difference)[:3])}", difference)
 
 
 def shorten(target: Target, case: Case, finding: Finding) -> Case:
-    """Return the shortest variant of a case that results in a finding of the same kind."""
+    """Return the shortest variant of a case that still gives a finding of the same kind."""
     deadline = monotonic() + SHORTENING_SECONDS_MAX
     size = len(case.data) // 2
     while size:
@@ -131,7 +132,7 @@ def shorten(target: Target, case: Case, finding: Finding) -> Case:
 
 
 def _fuzz(name: str, seed: int, seconds: float) -> int:
-    """Run one target for a while, and return the number of findings."""
+    """Run one target for a given time, and return the number of findings."""
     TARGETS[name].inputs()
     progress: Progress = RawValue(Progress)
     deadline = monotonic() + seconds
@@ -150,7 +151,7 @@ def _fuzz(name: str, seed: int, seconds: float) -> int:
 
 
 def _watch(process: BaseProcess, progress: Progress) -> str | None:
-    """Wait for a target's process to exit; return how it ended if that was premature, otherwise None."""
+    """Wait for a target's process to exit; return how it ended if it ended prematurely, otherwise None."""
     index, since = -1, monotonic()
     while True:
         process.join(_POLL_SECONDS)
@@ -161,9 +162,9 @@ def _watch(process: BaseProcess, progress: Progress) -> str | None:
         if monotonic() - since > CASE_SECONDS_MAX:
             process.kill()
             process.join()
-            return f"takes more than {CASE_SECONDS_MAX:g} s"
+            return f"the case takes more than {CASE_SECONDS_MAX:g} s"
     if process.exitcode < 0:
-        return f"the process died of {signal.Signals(-process.exitcode).name}"
+        return f"the process was killed by {signal.Signals(-process.exitcode).name}"
     return None if process.exitcode == 0 else f"the process ended with status {process.exitcode}"
 
 
@@ -203,7 +204,7 @@ def _replay(path: Path) -> int:
     content = json.loads(path.read_text("utf-8"))
     case = Case(content["label"], bytes.fromhex(content["hex"]))
     finding = run_case(TARGETS[content["target"]], case)
-    print("passes now" if finding is None else finding.what)
+    print("the case passes now" if finding is None else finding.what)
     return 0 if finding is None else 1
 
 

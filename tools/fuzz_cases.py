@@ -35,8 +35,8 @@ class Target(NamedTuple):
 
     Attributes:
         inputs: returns the undamaged inputs; called once.
-        damage: turns them into a case.
-        check: returns what is wrong with the product's behaviour, or None.
+        damage: turns inputs into a case.
+        check: returns what is wrong with the product's behaviour, or None if it is correct.
     """
 
     inputs: Callable[[], Sequence[Case]]
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 def engines_of(case: Case, extension: object, *, with_construct: bool = True) -> list[str]:
-    """Return the engines that check a case; among those that are built, the choice depends only on the bytes."""
+    """Return the engines that check a case. Among the built engines, the choice depends only on the bytes."""
     native = ["native"] if extension is not None else []
     construct = ["construct"] if with_construct and crc32(case.data) % CONSTRUCT_EVERY == 0 else []
     return [*native, "python", *construct]

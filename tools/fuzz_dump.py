@@ -1,7 +1,7 @@
-"""The fuzzer's targets for displaying stored records: as lines, and those of internal topics as JSON.
+"""The fuzzer's targets for displaying stored records as lines, and records of internal topics as JSON.
 
-Both engines must write identical lines and stop at the same position; decoding any internal record must produce a
-message with a JSON form, or raise `DecodeError`.
+Both engines must write identical lines and stop at the same position. Decoding an internal record must either produce a
+message that has a JSON form, or raise `DecodeError`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tools.mutation import mutate
 
 __all__ = ["check_internal", "check_lines", "damage_internal", "internal_inputs"]
 
-#: Maximum size of a damaged batch after decompression, in bytes; for more, the Python engine takes over a second.
+#: Maximum size of a damaged batch after decompression, in bytes; with more, the Python engine takes over a second.
 _DECOMPRESSED_BYTES_MAX = 256 * 1024
 
 
 def check_lines(case: Case) -> str | None:
-    """Write the records of all batches as text and as JSON, on every engine."""
+    """Write the records of all batches as text and as JSON with every engine, and compare the lines."""
     for as_json in (False, True):
         found = {engine: _lines(engine, case.data, as_json) for engine in _engines(case)}
         if len(set(found.values())) > 1:
@@ -42,7 +42,7 @@ def _engines(case: Case) -> list[str]:
 
 
 def _lines(engine: str, data: bytes, as_json: bool) -> tuple[bytes, str]:
-    """Return the lines of one engine, and why it stopped."""
+    """Return the lines from one engine, and why it stopped."""
     built: Any = engines.built
     lines_class: Any = built.RecordLines if engine == "native" else python_lines.RecordLines
     out: list[bytes] = []
@@ -62,7 +62,7 @@ def _lines(engine: str, data: bytes, as_json: bool) -> tuple[bytes, str]:
 
 
 def internal_inputs() -> list[Case]:
-    """Return golden keys and values as Kafka stores them, each with the topics that could contain it."""
+    """Return golden keys and values in Kafka's stored form, each with the topics that can contain it."""
     cases = []
     for name in ("coordinator", "metadata"):
         for vector in vectors(name):
@@ -81,7 +81,7 @@ def damage_internal(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_internal(case: Case) -> str | None:
-    """Decode a key or a value, or its counterpart in another topic."""
+    """Decode a key or a value, as its own type or as the counterpart in another topic."""
     topic, part, *kind = case.label.split()
     key = int(kind[0]).to_bytes(2, "big") + bytes(64) if part == "value" else case.data
     for given in (case.data, None):

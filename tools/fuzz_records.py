@@ -1,4 +1,4 @@
-"""The fuzzer's targets for record sets: reading them, and accepting them from a producer as a broker does."""
+"""The fuzzer's targets for record sets: reading them, and accepting them from a producer like a broker."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ from tools.mutation import mutate
 
 __all__ = ["check_produced", "check_records", "damage_records", "produced_inputs", "record_inputs"]
 
-#: Maximum size in bytes of a batch's decompressed records in these checks; the vectors stay below it, but bombs do not.
+#: Maximum size in bytes of a batch's decompressed records in these checks, which vectors do not reach, but bombs
+#: exceed.
 DECOMPRESSED_BYTES_MAX = 1 << 20
 
 
 def record_inputs() -> list[Case]:
-    """Return the golden record sets, and those that the vectors have already damaged."""
+    """Return the golden record sets, and the damaged ones among the vectors."""
     sets = [*vectors("record_batches"), *(each for each in vectors("corrupt") if each["target"] == "records")]
     return [Case("checked", bytes.fromhex(vector["hex"])) for vector in sets if "hex" in vector]
 
 
 def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged record set, mostly with matching checksums, so that they do not reveal the damage."""
+    """Return a damaged record set, usually with recomputed checksums, which do not reveal the damage."""
     data, other = random.choice(inputs).data, random.choice(inputs).data
     label = random.choice(("checked", "checked", "unchecked"))
     if random.random() < 0.1:
@@ -67,7 +68,7 @@ def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_records(case: Case) -> str | None:
-    """Walk on every engine: all must find equal batches with equal records, or equal errors at the same positions."""
+    """Walk with every engine; all must find equal batches with equal records, or equal errors at the same positions."""
     engines = engines_of(case, records_engine.native)
     answers = [_walked(case, engine) for engine in engines]
     for engine, answer in zip(engines[1:], answers[1:], strict=True):
@@ -78,7 +79,7 @@ def check_records(case: Case) -> str | None:
 
 
 def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
-    """Return the result of a walk: the header and records of each batch, or the position of an error instead."""
+    """Return the result of a walk: the header and records of each batch, or the position of an error."""
     found: list[tuple[Any, ...]] = []
     try:
         for batch in walk(case.data, case.label == "checked", limit=DECOMPRESSED_BYTES_MAX, engine=engine):
@@ -87,9 +88,9 @@ def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
             found += [("records", records), ("views", views), ("columns", rows)]
             if isinstance(records, list):
                 if views != records:
-                    raise AssertionError(f"the views are {views!r}, the records {records!r}")
+                    raise AssertionError(f"the views are {views!r}, but the records are {records!r}")
                 if rows != [(each.offset, each.timestamp_ms, each.key, each.value) for each in records]:
-                    raise AssertionError(f"the columns hold {rows!r}, the records are {records!r}")
+                    raise AssertionError(f"the columns hold {rows!r}, but the records are {records!r}")
     except DecodeError as error:
         found.append(("error", error.path.split(".")[0], error.offset))
     except Exception as error:
@@ -108,7 +109,7 @@ _BATCH_ATTRIBUTES = (
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return a value, or the path and offset of the error; only the construct engine names the field of a record."""
+    """Return a value, or the path and offset of the error. Only the construct engine names the field in a record."""
     try:
         return ask()
     except DecodeError as error:
@@ -116,7 +117,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 
 def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
-    """Return the rows of the columns of a batch."""
+    """Return the columns of a batch as rows."""
     columns = batch.columns()
     numbers = memoryview(columns.offsets).cast("q"), memoryview(columns.timestamps_ms).cast("q")
     contents = ([column.at(index) for index in range(columns.count)] for column in (columns.keys, columns.values))
@@ -124,7 +125,7 @@ def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
 
 
 def _viewed(batch: Batch) -> Iterator[object]:
-    """Yield the records one by one, followed by the path and offset of the error if there is one."""
+    """Yield the records in order, followed by the path and offset of the error if there is one."""
     try:
         yield from batch.views()
     except DecodeError as error:
@@ -140,7 +141,7 @@ class _Content(NamedTuple):
     plain: bytes
 
     def compressed(self, plain: bytes, compression: Compression) -> bytes:
-        """Return other records in the form in which a batch contains them."""
+        """Return other records in the compressed form that a batch contains."""
         return compress(compression, plain, magic=self.magic)
 
     def in_batch(self, content: bytes, compression: Compression) -> bytes:
@@ -162,7 +163,7 @@ def _first_content(data: bytes) -> _Content | None:
             return _Content(data[:BATCH_HEADER_BYTES], batch.magic, batch.compression, bytes(batch.payload()))
         if batch is None or batch.compression == Compression.NONE:
             return None
-        # A wrapper has no key; its header ends with the key's size, which the size of its value follows.
+        # A wrapper has no key; its header ends with the key's size, and the size of the value follows.
         header_bytes = 4 + (MESSAGE_V0_HEADER_BYTES if batch.magic == MESSAGE_V0_MAGIC else MESSAGE_V1_HEADER_BYTES)
         value = bytes(batch.data[header_bytes + 4 :])
         plain = decompress(batch.compression, value, DECOMPRESSED_BYTES_MAX, batch.magic)
@@ -172,7 +173,7 @@ def _first_content(data: bytes) -> _Content | None:
 
 
 def _resealed(data: bytes) -> bytes:
-    """Return a record set with the right checksum in every complete batch and outer message."""
+    """Return a record set with correct checksums in all complete batches and outer messages."""
     sealed = bytearray(data)
     position = 0
     while position + BATCH_HEADER_BYTES <= len(sealed):
@@ -196,7 +197,7 @@ _LIMITS = ProduceLimits(1 << 20, needs_keys=False, is_append_time=True, before_m
 
 
 def produced_inputs() -> list[Case]:
-    """Return the golden record batches one by one, with the base offset that producers give them."""
+    """Return the golden record batches as separate cases, with the base offset that producers use."""
     cases = []
     for each in record_inputs():
         with suppress(DecodeError):
@@ -208,7 +209,7 @@ def produced_inputs() -> list[Case]:
 
 
 def check_produced(case: Case) -> str | None:
-    """Check as the broker does: all engines must accept or refuse alike, and accepted batches must be readable."""
+    """Check batches like the broker; all engines must agree, and accepted batches must be readable."""
     names = engines_of(case, records_engine.native, with_construct=False)
     answers = [_checked(case.data, name) for name in names]
     for name, answer in zip(names[1:], answers[1:], strict=True):
@@ -218,7 +219,7 @@ def check_produced(case: Case) -> str | None:
         return None
     size_bytes, *_, records_count, _ = answers[0]
     read = sum(len(batch.records()) for batch in walk(case.data[:size_bytes]))
-    return None if read == records_count else f"{records_count} records passed, {read} can be read"
+    return None if read == records_count else f"{records_count} records passed, but {read} can be read"
 
 
 def _checked(data: bytes, engine: str) -> tuple[Any, ...]:

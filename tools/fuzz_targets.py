@@ -1,7 +1,8 @@
 """The targets that `tools/fuzz.py` feeds with damaged bytes, and their invariants.
 
-A target creates cases from the golden vectors and checks one at a time. A check depends only on the case, even where it
-cuts or samples, so a failed case fails again. It returns the problem; any exception that it raises is a finding, too.
+A target creates cases from the golden vectors, and checks one at a time. A check depends only on the case, even where
+it cuts or samples, so a failed case fails again. The check returns the problem; any exception that it raises is a
+finding too.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _FRAMES_OF_A_STREAM_MAX = 5
 
 # --- the message codecs -----------------------------------------------------------------------------------------------
 
-#: Removed versions, as an older release encodes them; codecs only read these, and they are never sent to a broker.
+#: Removed versions, encoded by an older release; codecs just read these, and they are never sent to a broker.
 _OLDER_FILES = ("kafka_3_9_1/requests", "kafka_3_9_1/responses", "kafka_3_9_1/headers")
 _MESSAGE_FILES = ("requests", "responses", "headers", "data", "coordinator", "metadata", "corrupt")
 
 
 def message_inputs() -> list[Case]:
-    """Return the golden messages, and those that the vectors have already damaged."""
+    """Return the golden messages, and the damaged ones among the vectors."""
     cases = []
     for name in (*_MESSAGE_FILES, *_OLDER_FILES):
         for vector in vectors(name):
@@ -51,14 +52,14 @@ def message_inputs() -> list[Case]:
 
 
 def damage_message(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged message, sometimes as the bytes of another message or version."""
+    """Return a damaged message, sometimes labelled as another message or version."""
     case, other = random.choice(inputs), random.choice(inputs)
     label = other.label if random.random() < 0.05 else case.label
     return Case(label, mutate(random, case.data, other.data))
 
 
 def check_message(case: Case) -> str | None:
-    """Decode on every engine to an equal message or an equal error, and encode the decoded message."""
+    """Decode with every engine, expect equal messages or equal errors, and encode the decoded message."""
     name, version = case.label.split()
     codecs = [codec(name, int(version), engine) for engine in engines_of(case, codec_engine.native)]
     answers = [_decoded(each, case.data) for each in codecs]
@@ -109,7 +110,7 @@ def _encoded(messages: Codec[Message], message: Message) -> bytes | tuple[str, s
 
 
 def _same(left: object, right: object) -> bool:
-    """Compare values by their bytes, so that, unlike in Python, a NaN equals itself."""
+    """Compare values by their bytes; unlike in Python, a NaN then equals itself."""
     return left == right or _comparable(left) == _comparable(right)
 
 
@@ -136,7 +137,7 @@ def damage_stream(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_stream(case: Case) -> str | None:
-    """Receive the stream whole and in pieces: both must yield equal frames, or an equal refusal after equal frames."""
+    """Receive the stream whole and in pieces; both must yield equal frames, or a refusal after equal frames."""
     random = Random(case.data)
     cuts = sorted(random.randrange(len(case.data) + 1) for _ in range(random.randrange(8)))
     pieces = [case.data[start:end] for start, end in zip([0, *cuts], [*cuts, len(case.data)], strict=True)]
@@ -146,7 +147,7 @@ def check_stream(case: Case) -> str | None:
         if (same_frames, same_refused) != (frames, refused):
             return f"{len(same_frames)} frames in pieces of {list(map(len, chunks))} bytes, {len(frames)} byte by byte"
     if not case.data.startswith(b"".join(map(frame, frames))):
-        return f"{len(frames)} frames that are not in the stream"
+        return f"{len(frames)} frames were received that are not in the stream"
     return None
 
 
@@ -184,19 +185,19 @@ def damage_content(random: Random, inputs: Sequence[Case]) -> Case:
     case, other = random.choice(inputs), random.choice(inputs)
     if random.random() < 0.1:
         return Case(case.label, mutate(random, case.data, other.data))
-    # The first bytes identify the message; damage to them hides the rest.
+    # The first bytes identify the message; if they are damaged, the rest is not read.
     kept = random.choice((4, 8)) if case.label == "request" else 4
     return Case(case.label, case.data[:kept] + mutate(random, case.data[kept:], other.data))
 
 
 def check_content(case: Case) -> str | None:
-    """Receive the frame on the side it is meant for: the result is a message, or an error of the peer."""
+    """Receive the frame on the side for which it is meant; expect a message, or an error blamed on the peer."""
     if case.label == "request":
         connection = ServerConnection(_SUPPORTED)
         try:
             request = connection.receive(case.data)
         except RemoteProtocolError:
-            return None if connection.pending == 0 else "a refused request is pending"
+            return None if connection.pending == 0 else "a refused request is still pending"
         return None if request.version_error or isinstance(request.message, Message) else "a request without a message"
     _, key, version = case.label.split()
     client = _asked(ApiKey(int(key)), int(version))
@@ -211,7 +212,7 @@ def check_content(case: Case) -> str | None:
 
 
 def _asked(key: ApiKey, version: int) -> ClientConnection | None:
-    """Return a client that waits for the response to one request; None if the request needs more than defaults."""
+    """Return a client that waits for the response to a request; None if the request cannot consist of defaults."""
     client = ClientConnection()
     try:
         client.request(message_class(f"{APIS[key].name}Request")(), version)

@@ -1,10 +1,11 @@
 """Import the configurations of a Kafka release from a running broker into the table in schemas/.
 
-`python -m tools.kafka_configs` starts one node of the release that the schemas describe, as `make test-kafka` does,
-sends it DescribeConfigs for a topic, itself, a group and a client metrics subscription, reads the allowed values from
-the pages that Kafka's classes print for its documentation, and writes `configs.yaml`. Our own entries are kept. A
-configuration that the release adds needs an `about` in our own words: the command names it and exits with 1, and the
-schemas are invalid until the text is written. `--check` writes nothing, and exits with 1 if the file would change.
+`python -m tools.kafka_configs` starts one node of the release that the schemas describe, like `make test-kafka`. It
+sends DescribeConfigs to the node for a topic, the node itself, a group and a client metrics subscription, reads the
+allowed values from the pages that Kafka's classes print for the documentation, and writes `configs.yaml`. Our own
+entries are kept. A configuration that the release adds needs an `about` in our own words: the command names it and
+exits with 1, and the schemas are invalid until the text is written. `--check` writes nothing, and exits with 1 if the
+file would change.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _TIMEOUT_SECONDS: Final = 30
 
 _TOPIC: Final = "described"
 
-#: The resource described for each kind, by its name in the table. A group or a subscription need not exist.
+#: The resource to describe for each kind, keyed by the kind's name in the table. A group or a subscription need not
+#: exist.
 _RESOURCES: Final = {
     "topic": (ConfigResourceType.TOPIC, _TOPIC),
     "broker": (ConfigResourceType.BROKER, "1"),
@@ -62,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
             replace_files(SCHEMAS, {Path(path.name): text})
     missing = [f"{resource} {spec.name}" for resource, specs in configs.items() for spec in specs if not spec.about]
     for name in missing:
-        print(f"about is missing: {name}: describe it in our own words in {path.name}")
+        print(f"{name} has no about: describe it in our own words in {path.name}")
     return 1 if missing or (only_check and is_changed) else 0
 
 
@@ -77,7 +79,7 @@ def _page(name: str) -> str:
 
 
 def _answers() -> dict[str, list[Answer]]:
-    """Return the responses of one of the release's brokers, by kind of resource."""
+    """Return the responses from one of the release's brokers, keyed by kind of resource."""
     with ApacheKafka() as kafka, FrameSocket("127.0.0.1", kafka.port, _TIMEOUT_SECONDS) as socket:
         topics = [CreateTopicsRequest.CreatableTopic(_TOPIC, 1, 1)]
         call(socket, CreateTopicsRequest(topics, timeout_ms=_TIMEOUT_SECONDS * 1000), 7)
@@ -99,7 +101,7 @@ def _answer(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Ans
 
 
 def _default(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> str | None:
-    """Return the default, which the node's own settings override."""
+    """Return the default, even if the node's own settings override it."""
     defaults = [each.value for each in entry.synonyms if each.source == ConfigSource.DEFAULT_CONFIG]
     if defaults:
         return defaults[0]

@@ -1,9 +1,9 @@
-"""Plant small faults in the sources, one at a time, and see whether the tests notice.
+"""Plant small faults in the sources, one at a time, and check whether the tests notice them.
 
-`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N] [--seed S]` draws faults from all
-that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the changes since a revision: equally many
-of each kind, distributed over files by size. It runs the file's tests in a copy of the tree; a fault that no test
-notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is not explained in
+`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N] [--seed S]` samples the faults that
+`faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the changes since a revision: the same number
+of each kind, distributed over files by size. The file's tests are run in a copy of the tree; a fault that no test
+notices is a survivor. The exit status is 1 if fewer than 90 % are killed, or if a survivor is not explained in
 `tools/mutants_survivors.toml`.
 """
 
@@ -53,29 +53,30 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: The default of `make mutants`; 150 faults take ten to twenty minutes on two cores.
 FAULTS = 150
 
-#: A run is considered stuck if it takes this many times as long as without a fault, plus this many seconds.
+#: A run is considered stuck if it takes the first number times as long as without a fault, plus the second number in
+#: seconds.
 SECONDS_FACTOR, SECONDS_MORE = 5, 20
 
-#: A test is considered stuck if it takes this long: the slowest tests take 10 s.
+#: A test is considered stuck if it takes this long; the slowest tests take 10 s.
 TEST_SECONDS_MAX = 60
 
-#: Address space of a run, so that a fault in a length does not exhaust the machine's memory.
+#: Address space of a run, limited because a fault in a length could exhaust the machine's memory.
 ADDRESS_SPACE_KIB = 8 * 1024 * 1024
 
 #: Untracked files that the copy needs.
 BUILT = ("sdk/**/*.so",)
 
-#: The folder for temporary files of a copy's tests; if runs shared one, they would remove each other's files.
+#: The folder for temporary files of a copy's tests; if runs shared a folder, they would remove each other's files.
 TEMPORARY = Path("build/pytest")
 
 FOLDER = Path("build/mutants")
 TABLE = Path("tools/mutants.toml")
 SURVIVORS = Path("tools/mutants_survivors.toml")
 
-#: Fails unless the tested code is the copy's.
+#: A program that fails unless the tested code is that of the copy.
 _IS_COPY = "import kafkawire, sys; sys.exit(0 if kafkawire.__file__.startswith(sys.argv[1]) else kafkawire.__file__)"
 
-#: Output of a run that was stopped by pytest or `Workshop`.
+#: Matches the output of a run that was stopped by pytest or `Workshop`.
 _NO_END = re.compile(r"^E +Failed: Timeout|^no end after", re.MULTILINE)
 
 _TIMEOUT = f"--timeout={TEST_SECONDS_MAX}"
@@ -84,7 +85,7 @@ Verdict = Literal["SURVIVED", "killed", "killed, no end", "cannot be built"]
 
 
 class MutantsError(Exception):
-    """The run proves nothing; the text says why."""
+    """The run proves nothing, for the reason in the text."""
 
 
 class Plan(NamedTuple):
@@ -93,7 +94,7 @@ class Plan(NamedTuple):
     Attributes:
         path: the path of the source.
         room: its room in the table.
-        tests: the files or folders that must notice a fault in it, its own test module first.
+        tests: the test files or folders that must notice a fault in it, beginning with its own test module.
         engine: the engine to use for the tests.
         build: whether a fault requires rebuilding the extensions.
     """
@@ -109,9 +110,9 @@ class Survivor(NamedTuple):
     """A fault that no test has to notice.
 
     Attributes:
-        path, place: where it is; see `Fault`.
-        edit: the replaced text and its replacement, such as `77 -> 78`, regardless of the rest of the line.
-        reason: why it has no visible effect, or why that is accepted.
+        path, place: its position; see `Fault`.
+        edit: the replaced text and its replacement, such as `77 -> 78`, without the rest of the line.
+        reason: why it has no visible effect, or why its effect is acceptable.
     """
 
     path: str
@@ -146,7 +147,7 @@ def read_table(root: Path, rooms: Sequence[str] = ()) -> dict[str, Plan]:
             path = source.path.as_posix()
             plans[path] = Plan(path, name, tuple(dict.fromkeys(tests)), engine, room.get("build", False))
     if not plans:
-        raise MutantsError(f"no source is in {', '.join(rooms)}; {TABLE} has the rooms {', '.join(table['rooms'])}")
+        raise MutantsError(f"{', '.join(rooms)} has no sources; the rooms in {TABLE} are {', '.join(table['rooms'])}")
     return plans
 
 
@@ -164,19 +165,19 @@ def read_survivors(root: Path) -> list[Survivor]:
 
 
 def find(path: str, source: bytes, kinds: Iterable[Kind] = KINDS) -> list[Fault]:
-    """Return every fault of some kinds that can be planted in a source."""
+    """Return all faults of the given kinds that can be planted in a source."""
     found = (*find_faults(path, source), *find_slips(path, source))
     return sorted_faults(fault for fault in found if fault.kind in kinds)
 
 
 def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
-    """Return a sample of the faults, which is always the same for a given seed.
+    """Return a sample of the faults, which is determined by a seed.
 
     Args:
-        faults: all faults, by path.
-        count: the approximate number of each kind; each file contributes a whole number and at least one, unless there
-            are more files than that.
-        seed: the seed of the sample; a file's sample depends only on its own faults and its share.
+        faults: all faults, keyed by path.
+        count: the approximate number of each kind. Each file contributes at least one, unless there are more files than
+            that.
+        seed: the seed of the sample. A file's sample depends only on the file's own faults and share.
     """
     kinds = sorted({fault.kind for of_file in faults.values() for fault in of_file})
     chosen = []
@@ -188,7 +189,7 @@ def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list
 
 def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
     total = sum(map(len, faults.values()))
-    # A file's chance to be among the first is proportional to its number of faults.
+    # A file's chance of being among the first is proportional to its number of faults.
     paths = sorted(faults, key=lambda path: Random(f"{seed} {path}").random() ** (1 / len(faults[path])), reverse=True)
     chosen = []
     for path in paths[:count]:
@@ -204,7 +205,7 @@ def describe(source: bytes, fault: Fault, reason: str = "") -> Survivor:
 
 
 def _code(text: str) -> str:
-    """Return code as one line, without comment lines, so that an explanation outlives a reworded comment."""
+    """Return code on one line, without comment lines, so an explanation survives a reworded comment."""
     lines = map(str.strip, text.splitlines())
     return " ".join(word for line in lines if not line.startswith("#") for word in line.split())
 
@@ -216,7 +217,7 @@ def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str |
 
 
 def stale(sources: Mapping[str, bytes], survivors: Iterable[Survivor]) -> list[Survivor]:
-    """Return the survivors whose fault can no longer be planted, because the source has changed."""
+    """Return the survivors whose fault can no longer be planted because the source has changed."""
     faults = {describe(source, fault)[:3] for path, source in sources.items() for fault in find(path, source)}
     return [survivor for survivor in survivors if survivor[:3] not in faults]
 
@@ -242,7 +243,7 @@ class Workshop:
             raise MutantsError(f"the tests would not run on the copy in {folder}:\n{where}")
 
     def seconds_without_fault(self, plan: Plan) -> float:
-        """Run the tests of an unchanged source, and return how long they take.
+        """Run the tests for an unchanged source, and return how long they take.
 
         Raises:
             MutantsError: the tests fail.
@@ -275,12 +276,12 @@ class Workshop:
         return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", _TIMEOUT, *tests]
 
     def _run(self, engine: str, command: list[str], seconds_max: float) -> str | None:
-        """Run a command in the copy; return its output if it fails or takes too long, otherwise None."""
+        """Run a command in the copy; if it fails or takes too long, return its output, otherwise None."""
         environment = os.environ | {
             "PYTHONPATH": str(self.folder / "src"),
             "KAFKAWIRE_ENGINE": engine,
             "PYTEST_DEBUG_TEMPROOT": str(self._temporary),
-            "CI": "1",  # random tests are the same each time
+            "CI": "1",  # makes random tests repeatable
             "KAFKAWIRE_TEST_EXAMPLES": "unshrunk",
             "CFLAGS": "-O0 -w",
         }
@@ -303,7 +304,7 @@ class Workshop:
         return output if process.returncode else None
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Write a source, and remove its compiled form, because two edits within a second have equal times."""
+        """Write a source, and remove its compiled form, because two edits within a second have the same timestamp."""
         path.write_bytes(content)
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             compiled.unlink()
@@ -312,7 +313,7 @@ class Workshop:
 def run(
     root: Path, folder: Path, plans: Mapping[str, Plan], faults: Sequence[Fault], processes: int
 ) -> tuple[list[Fault], list[Fault]]:
-    """Plant the faults one by one, in copies of the tree below `folder`.
+    """Plant the faults, one at a time, in copies of the tree below `folder`.
 
     Returns:
         The faults that survived, and those with which the extension could not be built.
@@ -331,7 +332,7 @@ def run(
     is_measuring = Lock()
 
     def seconds_without_fault(workshop: Workshop, plan: Plan) -> float:
-        """Return how long tests take, which is measured once, on first use."""
+        """Return how long tests take, which is measured on first use."""
         with is_measuring:
             is_known = (key := _covering(plan)) in measured
             seconds = measured.setdefault(key, Future())
@@ -360,7 +361,7 @@ def run(
 
     workshop = workshops.get()
     for plan in {plans[fault.path] for fault in faults if plans[fault.path].build}:
-        seconds_without_fault(workshop, plan)  # until something has been built with a fault
+        seconds_without_fault(workshop, plan)  # measured before anything is built with a fault
     workshops.put(workshop)
     with ThreadPoolExecutor(processes) as pool:
         try:
@@ -369,7 +370,7 @@ def run(
             pool.shutdown(cancel_futures=True)
             raise
     if hung := sum(verdict == "killed, no end" for verdict in verdicts.values()):
-        print(f"{hung} faults are counted as killed because the tests did not end in time: is the machine busy?")
+        print(f"{hung} faults are counted as killed because the tests did not end in time; is the machine busy?")
     survivors = [fault for fault, verdict in verdicts.items() if verdict == "SURVIVED"]
     unbuildable = [fault for fault, verdict in verdicts.items() if verdict == "cannot be built"]
     return survivors, unbuildable
@@ -382,7 +383,7 @@ def report(
     survived: Sequence[Fault],
     table: Sequence[Survivor],
 ) -> int:
-    """Print the survivors and a line for each room; return the exit status."""
+    """Print the survivors, and a line for each room; return the exit status."""
     unexplained = []
     for fault in survived:
         source = sources[fault.path]
@@ -402,7 +403,7 @@ def report(
     if unexplained:
         entries = FOLDER / "survivors.toml"
         entries.write_text("\n".join(map(_entry, unexplained)), "utf-8")
-        print(f"{len(unexplained)} survivors are not explained: kill them, or move them from {entries} to {SURVIVORS}")
+        print(f"{len(unexplained)} survivors are not explained; kill them, or move them from {entries} to {SURVIVORS}")
     gone = stale(sources, [survivor for survivor in table if survivor.path in plans])
     for survivor in gone:
         print(
@@ -414,7 +415,7 @@ def report(
 
 
 def plans_of(root: Path, rooms: Sequence[str], since: str | None) -> dict[str, Plan]:
-    """Return the plans for rooms; with `since`, only for changed files, in all rooms if none is named."""
+    """Return the plans for rooms; with `since`, only those for changed files, in all rooms if none is named."""
     if since is None:
         return read_table(root, rooms)
     everywhere = tuple(tomllib.loads((root / TABLE).read_text("utf-8"))["rooms"])
@@ -434,14 +435,14 @@ def changed_since(root: Path, revision: str) -> set[str]:
     command = ["git", "-C", str(root), "diff", "--name-only", revision, "--"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
-        raise MutantsError(f"cannot tell what has changed since {revision}: {found.stderr.strip()}")
+        raise MutantsError(f"cannot determine the changes since {revision}: {found.stderr.strip()}")
     return set(found.stdout.splitlines())
 
 
 def _stages(plan: Plan) -> list[Plan]:
     """Return the tests in the order in which they run.
 
-    The first tests are fast and kill most faults. If a fault requires a build, all of its tests run after one build.
+    The first tests are fast and kill most faults. If a fault requires a build, all of its tests run after that build.
     """
     if plan.build:
         return [plan]
@@ -449,13 +450,13 @@ def _stages(plan: Plan) -> list[Plan]:
 
 
 def _covering(plan: Plan) -> tuple[str, ...]:
-    """Return the key for a plan's running time: the engine, and the tests that are not in the folder of another."""
+    """Return the key for a plan's running time: the engine, and the tests that are not in another test's folder."""
     paths = [PurePosixPath(test) for test in plan.tests]
     return plan.engine, *(str(path) for path in paths if not any(other in path.parents for other in paths))
 
 
 def _matches(path: PurePosixPath, patterns: Iterable[str]) -> bool:
-    """Return whether a path matches a pattern, whose `*` stops at a slash; PurePath.match would match only the end."""
+    """Return whether a path matches a pattern, in which `*` stops at a slash; PurePath.match matches only the end."""
     return any(path.match(pattern) and len(path.parts) == pattern.count("/") + 1 for pattern in patterns)
 
 
@@ -464,7 +465,7 @@ def _entry(survivor: Survivor) -> str:
 
 
 def main() -> int:
-    """Plant faults and return the exit status."""
+    """Plant faults, and return the exit status."""
     parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice them.")
     parser.add_argument("--room", action="append", default=[], help="a room in the table, or a path pattern")
     parser.add_argument(

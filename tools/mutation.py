@@ -1,6 +1,6 @@
-"""Damage bytes as cables, disks and hostile peers do, for `tools/fuzz.py` to feed to the decoders.
+"""Damage bytes in the ways that cables, disks and hostile peers do; `tools/fuzz.py` feeds them to the decoders.
 
-Every function uses the `Random` passed to it, so a case can be recreated from its seed.
+Every function uses the `Random` object passed to it, so a case can be recreated from its seed.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from random import Random
 
 __all__ = ["MUTATIONS", "mutate"]
 
-#: Maximum number of mutations per case: one or two find most faults, and more reach states that one cannot reach.
+#: Maximum number of mutations per case. One or two find most faults, and more can reach other states.
 MUTATIONS_MAX = 6
 
-#: Bytes at the edges of signed, unsigned and variable-length numbers.
+#: Bytes at the boundaries of signed, unsigned and variable-length numbers.
 EDGE_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 
 #: The longest run of bytes that is inserted, deleted or repeated.
 RUN_BYTES_MAX = 64
 
-#: Values at the edges of lengths and counts, as signed numbers.
+#: Boundary values of lengths and counts, as signed numbers.
 EDGE_NUMBERS = (-(2**63), -(2**31), -(2**15), -2, -1, 0, 1, 2**7, 2**15 - 1, 2**15, 2**31 - 1, 2**31, 2**63 - 1)
 
-#: Length of a 64-bit varint in bytes; one more is already invalid.
+#: Maximum length of a 64-bit varint in bytes; a longer one is invalid.
 _VARINT_BYTES_MAX = 10
 
 Mutation = Callable[[Random, bytearray, bytes], None]
@@ -32,7 +32,7 @@ def mutate(random: Random, data: bytes, other: bytes = b"") -> bytes:
     """Return `data` with one or more mutations.
 
     Args:
-        random: makes all the choices.
+        random: the source of all choices.
         data: the bytes to damage; not modified.
         other: a second input, from which a piece may be spliced in.
     """
@@ -52,7 +52,7 @@ def flip_bit(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def set_byte(random: Random, data: bytearray, other: bytes) -> None:
-    """Replace one byte with an edge value."""
+    """Replace one byte with a boundary value."""
     if data:
         data[random.randrange(len(data))] = random.choice(EDGE_BYTES)
 
@@ -63,7 +63,7 @@ def truncate(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def insert(random: Random, data: bytearray, other: bytes) -> None:
-    """Insert a run of bytes: random ones, or one repeated edge value."""
+    """Insert a run of bytes, either random ones or one repeated boundary value."""
     position = random.randrange(len(data) + 1)
     size = random.randrange(1, RUN_BYTES_MAX)
     data[position:position] = random.choice((random.randbytes(size), bytes([random.choice(EDGE_BYTES)]) * size))
@@ -87,7 +87,7 @@ def splice(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def set_length(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a fixed-size number where a length may be: an edge value, or about the number of remaining bytes."""
+    """Write a fixed-size number where a length may be: a boundary value, or about the number of remaining bytes."""
     size = random.choice((2, 4, 4, 8))
     if len(data) < size:
         return
@@ -98,7 +98,7 @@ def set_length(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def set_varint(random: Random, data: bytearray, other: bytes) -> None:
-    """Write an unsigned or zigzag varint over one byte: an edge value, or about the number of remaining bytes."""
+    """Replace one byte with an unsigned or zigzag varint: a boundary value, or about the number of remaining bytes."""
     if data:
         position = random.randrange(len(data))
         left = len(data) - position
@@ -107,7 +107,7 @@ def set_varint(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def lengthen_varint(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a one-byte varint in more bytes than necessary, sometimes in more than any varint may have."""
+    """Write a one-byte varint with more bytes than necessary, sometimes more than any varint may have."""
     if data:
         position = random.randrange(len(data))
         padding = b"\x80" * random.randrange(_VARINT_BYTES_MAX) + random.choice((b"\x00", b"\x00", b"\x01", b"\x7f"))

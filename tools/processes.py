@@ -1,4 +1,4 @@
-"""Read the kernel's counts of the resources that processes use, including Spark's short-lived Python workers."""
+"""Read the kernel's figures for the resources used by processes, including Spark's short-lived Python workers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["cpu_seconds", "peak_memory_mb", "status_kb"]
 
 
 def cpu_seconds(*others: int) -> float:
-    """Return the CPU time of this process and others, and of all their descendants, including those that have ended."""
+    """Return the CPU time of this process, others, and all their descendants, even those that have ended."""
     family = _family({os.getpid(), *others})
-    # User and system time of the process and of its ended children.
+    # The user and system time of the process and of those of its children that have ended.
     return sum(sum(map(int, fields[11:15])) for fields in family.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory_mb() -> dict[str, float]:
-    """Return the peak resident size of this process's descendants in MB, the largest per program."""
+    """Return the peak resident size in MB of this process's descendants: for each program, the largest."""
     found: dict[str, float] = {}
     for pid in _family({os.getpid()}).keys() - {os.getpid()}:
         try:
@@ -28,7 +28,7 @@ def peak_memory_mb() -> dict[str, float]:
 
 
 def status_kb(pid: int, field: str) -> int:
-    """Return a size from the status of a process, in KiB: `VmRSS` is the resident size, `VmHWM` its peak.
+    """Return a size from the status of a process, in KiB. `VmRSS` is the resident size, and `VmHWM` its peak.
 
     Raises:
         OSError: there is no such process.
@@ -40,7 +40,7 @@ def status_kb(pid: int, field: str) -> int:
 
 
 def _family(pids: set[int]) -> dict[int, list[str]]:
-    """Return processes with all their descendants: the fields of each `stat`, from the state on."""
+    """Return processes and all their descendants, with the fields of each `stat` file from the state on."""
     everybody: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""Find the supported Pythons on this machine, on the path and in pyenv.
+"""Find the supported Python versions on this machine, on the path and in pyenv.
 
     python tools/pythons.py        the versions found, except this interpreter's: 3.12 3.13
     python tools/pythons.py 3.12   the path of one
@@ -17,10 +17,10 @@ from pathlib import Path
 
 __all__ = ["PYTHON_VERSION_MIN", "VERSIONS", "find_pythons"]
 
-#: The version in Debian 12; `requires-python` in pyproject.toml is the same.
+#: The version in Debian 12, which is also the value of `requires-python` in pyproject.toml.
 PYTHON_VERSION_MIN = (3, 11, 2)
 
-#: Minor versions that the package is tested with; the classifiers in pyproject.toml list them, too.
+#: Minor versions with which the package is tested; the classifiers in pyproject.toml list them too.
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 _SHOW = "import sys, venv; print(sys.executable, *sys.version_info[:3])"
@@ -46,7 +46,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def _interpreter(candidate: str, version: str) -> Path | None:
-    """Return the interpreter of a candidate, or None: a pyenv shim may name a version that is not enabled."""
+    """Return the interpreter of a candidate, or None, since a pyenv shim may be for a version that is not enabled."""
     outcome = subprocess.run([candidate, "-c", _SHOW], check=False, capture_output=True, text=True)
     if outcome.returncode:
         return None
@@ -60,7 +60,7 @@ def _this_version() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the requested Pythons and return the exit status."""
+    """Print the requested Python versions or paths, and return the exit status."""
     found = find_pythons()
     if not arguments:
         print(*(version for version in found if version != _this_version()))

@@ -1,8 +1,8 @@
-"""Run a cluster in virtual time, one seed after another, and show how a seed fails.
+"""Run a cluster in virtual time with one seed after another, and show how a seed fails.
 
 `python -m tools.simulate --seeds FROM:TO [--processes N] [--plant NAME] [--trace]` stops at the first seed that fails,
-unless `--all` is given, removes what the failure does not need, and prints the rest with its trace. A planted fault is
-one from `tests/reference_broker/simulation/plants.py`.
+unless `--all` is given. It then removes the parts of the plan that the failure does not need, and prints the rest with
+its trace. A planted fault is one from `tests/reference_broker/simulation/plants.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _violation(seed: int, plant: str | None = None) -> str:
 
 
 def _violations(seeds: range, plant: str | None, processes: int) -> Iterator[str]:
-    """Yield what each seed violates, in the order of the seeds."""
+    """Yield the violation of each seed, in the order of the seeds."""
     violation = partial(_violation, plant=plant)
     if processes == 1:
         yield from map(violation, seeds)
@@ -48,7 +48,7 @@ def _violations(seeds: range, plant: str | None, processes: int) -> Iterator[str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the seeds; return how many have failed, at most 1."""
+    """Run the seeds, and return the exit status, which is 1 if any seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.simulate", description=__doc__)
     parser.add_argument(
         "--seeds", type=_range, default=range(20), metavar="FROM:TO", help="the seeds to run; TO is excluded"

@@ -1,10 +1,11 @@
-"""Find the slips that a tired engineer could make in a source.
+"""Find slips that a tired engineer could make in a source.
 
-A slip of the kind `state` omits a line that resets or records a value; one of the kind `names` mistakes a name for a
-similar one; one of the kind `order` swaps two steps. Slips that change nothing, or that a type checker refuses
-immediately, are not made: an assignment that is overwritten before it is read is not omitted, a name that is not bound
-yet is not used, and two independent assignments are not swapped. Nor is `yield from ()` swapped, or a
-step that adds a callback to a future that the function has created: the callback runs later than either step.
+A slip of the kind `state` omits a line that resets or records a value, one of the kind `names` uses a similar name
+    instead of the right one, and one of the kind `order` swaps two steps. Slips that change nothing, or that a type
+    checker would refuse immediately, are left out: an assignment that is overwritten before it is read is not omitted,
+    a name that is not bound yet is not used, and two independent assignments are not swapped. Two more kinds of steps
+    are not swapped: `yield from ()`, and adding a callback to a future that the function has created, since the
+    callback runs later than either step.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tools.faults import Fault, Kind, SourceText, sorted_faults
 
 __all__ = ["find_slips"]
 
-#: Methods of containers and events that record or reset a value and normally do not raise; they appear as statements,
-#: so their result is unused.
+#: Methods of containers and events that record or reset a value and normally do not raise. Only calls whose result is
+#: unused are considered.
 NOTES = {"add", "append", "appendleft", "clear", "discard", "extend", "pop", "popleft", "remove", "set", "update"}
 
-#: Methods that can fail through no fault of the program, so that values recorded before them may be wrong.
+#: Methods that can fail through no fault of the program, in which case values recorded before them may be wrong.
 FAILING = {"begin", "commit", "flush", "load", "read", "rename", "send", "start", "submit", "sync", "truncate", "write"}
 
 #: Methods of texts, paths and named tuples, which are immutable.
@@ -32,7 +33,7 @@ PURE = {
     *("rstrip", "startswith", "strip", "to_bytes", "upper", "with_name", "with_suffix"),
 }
 
-#: Functions that return an asyncio future, whose callbacks run only after the current turn of its event loop.
+#: Functions that return an asyncio future, whose callbacks run only after the current turn of the event loop.
 FUTURES = {"create_future", "create_task", "ensure_future", "new_task"}
 
 #: Words that are opposites or neighbours of each other in names.
@@ -43,7 +44,7 @@ NEIGHBOURS = [
     *(("current", "next"), ("previous", "next"), ("start", "stop"), ("sent", "received"), ("older", "newer")),
 ]
 
-#: The maximum number of similar names to try in place of a name, most similar first.
+#: The maximum number of similar names to try in place of a name; the most similar ones come first.
 NAMES_MAX = 2
 
 #: Builtins that return an int.
@@ -57,7 +58,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def find_slips(path: str, source: bytes) -> list[Fault]:
-    """Return every slip that can be made in a Python source, in order of position; none in a Cython source.
+    """Return all slips that can be made in a Python source, in order of position; none for a Cython source.
 
     Args:
         path: the path relative to the root.
@@ -75,10 +76,10 @@ class _Scope(NamedTuple):
 
     Attributes:
         name: the name of the function.
-        types: the types of its names, if the source reveals them.
-        futures: its names for futures that it has created.
-        attributes: for each object, such as `self`, the attributes that its class and module read, except methods that
-            are called.
+        types: the types of its names, where the source reveals them.
+        futures: its names for futures that it creates.
+        attributes: for each object, such as `self`, the attributes that its class and module read, except for called
+            methods.
         fields: the types of the attributes of `self`.
     """
 
@@ -207,7 +208,7 @@ class _Finder:
                 self._expression(child, scope, bound)
 
     def _loop(self, loop: ast.For | ast.AsyncFor, scope: _Scope, bound: frozenset[str]) -> None:
-        """Rename the variable of a loop to a number that is defined outside it and read in it."""
+        """Rename a loop variable to the name of a number that is defined outside the loop and read in it."""
         if not isinstance(loop.target, ast.Name) or loop.target.id == "_":
             return
         name = loop.target.id
@@ -252,7 +253,7 @@ class _Finder:
 
 
 def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[str]:
-    """Return the names that are most easily mistaken for a given one, most similar first."""
+    """Return the names that are most easily mistaken for a given one; the most similar come first."""
     near = {}
     for other in names:
         if other != name and other not in ("self", "cls", "_"):
@@ -278,7 +279,7 @@ def _distance(name: str, other: str) -> int:
 
 
 def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    """Return the types of a function's locals that are easy to determine: annotated ones, counts and indexes."""
+    """Return those types of a function's locals that are easy to determine: annotated types, counts and indexes."""
     types: dict[str, str] = {}
     for node in _own(function):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -297,7 +298,7 @@ def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
 
 
 def _futures(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Return the locals of a function that are always asyncio futures created by it."""
+    """Return the locals of a function that are always asyncio futures created by the function."""
     made: dict[str, bool] = {each.arg: False for each in ast.walk(function.args) if isinstance(each, ast.arg)}
     values = {id(node.targets[0]): node.value for node in _own(function) if isinstance(node, ast.Assign)}
     for node in ast.walk(function):
@@ -316,7 +317,7 @@ def _is_int(value: ast.expr) -> bool:
 
 
 def _attributes(tree: ast.AST) -> defaultdict[str, set[str]]:
-    """Return the attributes that are used for each name, except those that are called."""
+    """Return the attributes that are used with each name, except those that are called."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -403,7 +404,7 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_made(target: ast.expr, scope: _Scope) -> bool:
-    """Return whether a target is an attribute that a constructor creates and that would otherwise be missing."""
+    """Return whether a target is an attribute created by a constructor, which would be missing without it."""
     is_stored = isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store)
     return is_stored and scope.name == "__init__" and _is_field(target)
 
@@ -450,7 +451,8 @@ def _is_quiet(statement: ast.stmt) -> bool:
 def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
     """Return whether two statements appear to have the same effect in either order.
 
-    They do not if one reads or changes what the other changes, waits, or may fail, which would skip the other.
+    They do not if one reads or changes what the other changes, if one waits, or if one may fail, which would skip the
+    other.
     """
     if any(isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) for node in (*ast.walk(first), *ast.walk(second))):
         return False
@@ -463,7 +465,7 @@ def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
-    """Return whether one statement adds a callback to a future, and the other records a value that it does not see."""
+    """Return whether one statement adds a callback to a future, and the other records a value that it does not use."""
     call = asking.value if isinstance(asking, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not _is_quiet(note):
         return False
@@ -509,7 +511,7 @@ def _overlap(changed: set[str], texts: set[str]) -> bool:
 
 
 def _changed(statement: ast.stmt) -> set[str]:
-    """Return what a statement may change: targets, objects whose methods are called, and `self` if it is passed on."""
+    """Return what a statement may change: targets, objects whose methods are called, and `self` if passed on."""
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     objects = [call.func.value for call in calls if isinstance(call.func, ast.Attribute) and not _is_pure(call.func)]
     objects += [argument for call in calls for argument in call.args if ast.unparse(argument) == "self"]
@@ -544,7 +546,7 @@ def _texts(node: ast.AST) -> set[str]:
 
 
 def _root(statement: ast.stmt) -> str:
-    """Return the name that a statement begins with: `a` in `a.b(c)`."""
+    """Return the name with which a statement begins, such as `a` in `a.b(c)`."""
     node: ast.AST = statement
     while (child := next(ast.iter_child_nodes(node), None)) is not None and not isinstance(node, ast.Name):
         node = child

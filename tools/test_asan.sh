@@ -6,14 +6,13 @@ set -euo pipefail
 python=$(realpath --no-symlinks "$1")
 shift
 cd "$(dirname "$0")/.."
-if ! command -v gcc >/dev/null; then
-  echo 'gcc is not installed on this machine: the sanitizers are skipped'
-  exit 0
+if ! command -v gcc >/dev/null; then echo 'the sanitizers are skipped, since gcc is not installed on this machine' exit
+  0
 fi
 
 tree=build/asan
 mkdir -p "$tree"
-# The built files are kept, so that only changed extensions are recompiled.
+# The built files are kept, so only changed extensions are recompiled.
 for folder in codegen conformance docs examples reference_broker schemas sdk src tests tools; do
   find "$tree/$folder" -type f ! -name '*.so' ! -name '*.c' -delete 2>/dev/null || true
   tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"
@@ -29,8 +28,8 @@ for source in $(find sdk -name '*.pyx'); do
   ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
 done
 
-# Python itself is built without sanitizers: LD_PRELOAD loads their runtime, objects come from the C allocator, which
-# the sanitizer watches, and leaks are not reported because the interpreter itself leaks.
+# Python itself is built without sanitizers, so LD_PRELOAD loads their runtime. Objects come from the C allocator, which
+# the sanitizer watches. Leaks are not reported, because the interpreter itself leaks.
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

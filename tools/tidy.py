@@ -1,8 +1,8 @@
-"""Check the house rules that no other tool checks: lengths, names, docstrings, exports, purity, tests, links.
+"""Check the house rules that no other tool checks: lengths, names, docstrings, exports, purity, tests and links.
 
-`python -m tools.tidy [ROOT]` prints one line per finding and exits with 1 if there is one. Each rule is a function,
-named in `RULES`; exceptions are in `EXCEPTIONS` with their reasons, and an unused one is a finding itself. Generated
-files need only follow the rules for all texts.
+`python -m tools.tidy [ROOT]` prints one line per finding and exits with 1 if there is one. Each rule is a function
+named in `RULES`. Exceptions are in `EXCEPTIONS` with their reasons, and an unused exception is itself a finding. For
+generated files, only the rules for all texts apply.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tools.facts import second_homes
 __all__ = ["EXCEPTIONS", "RULES", "Finding", "Source", "Tree", "check", "own_test"]
 
 LINE_LENGTH_MAX = 120
-#: One file holds one concept and may be as long as the concept requires; a longer module holds two.
+#: A file holds one concept and may be as long as the concept requires; a module longer than this holds two.
 FILE_LINES_MAX = 800
-#: Functions stay near 60 lines.
+#: Functions should stay near 60 lines.
 FUNCTION_LINES_MAX = 70
 DOCSTRING_LINES_MAX = 12
 
 #: Names that say nothing about the content.
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "stuff"}
 
-#: Top folders whose modules are the product.
+#: Top-level folders whose modules are the product.
 PRODUCT = ("sdk", "codegen", "reference_broker", "conformance", "src")
 
 #: Modules that may use I/O, clocks and randomness; all others take `now_ms` and random numbers as arguments.
@@ -45,8 +45,8 @@ IMPURE_ALLOWED = {
     "reference_broker/cluster_node.py": {"asyncio"},
     "reference_broker/process.py": {"asyncio"},
     "reference_broker/network/*": IMPURE,
-    "reference_broker/simulation/*": {"random"},  # all events, by seed
-    "reference_broker/storage/disk/*": {"random"},  # by seed: which data a power failure loses, and which call fails
+    "reference_broker/simulation/*": {"random"},  # seeded: all events
+    "reference_broker/storage/disk/*": {"random"},  # seeded: which data a power failure loses, and which call fails
     "sdk/producer/*": {"asyncio"},
     "sdk/consumer/*": {"asyncio"},
     "sdk/admin/*": {"asyncio"},
@@ -55,10 +55,10 @@ IMPURE_ALLOWED = {
 #: Folders that src/kafkawire/ reaches through a relative link.
 LINKS = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
-#: Top folders whose modules are tested in tests/ itself, not in a folder of that name.
+#: Top-level folders whose modules are tested in tests/ itself, not in a folder of that name.
 HOUSES = {"src": "src/kafkawire", "tools": "tools"}
 
-#: (rule, path pattern): why the rule does not apply there.
+#: Maps a rule and a path pattern to the reason why the rule does not apply there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
     ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that do not report when a leader has moved",
@@ -66,11 +66,11 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sleeping", "tests/kafka/test_troubles.py"): "brokers do not report when a topic is deleted or created",
     ("sleeping", "tests/kafka/test_hanging.py"): "a stopped process does not report it",
     ("sleeping", "tests/kafka/cleaning.py"): "a broker does not report when its cleaner is done",
-    ("sleeping", "tests/kafka/cluster_load.py"): "a load has a pace, and brokers do not report when others catch up",
+    ("sleeping", "tests/kafka/cluster_load.py"): "the load is paced, and brokers do not report when others catch up",
     ("sleeping", "tests/kafka/cluster_faults.py"): "brokers do not report when others have noticed a fault",
-    ("sleeping", "tests/kafka/test_cluster_chaos.py"): "a fault has a duration, which is what is tested",
+    ("sleeping", "tests/kafka/test_cluster_chaos.py"): "faults have a duration, which is under test",
     ("sleeping", "tests/kafka/told_commands.py"): "brokers do not report when a tool would see a change",
-    ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
+    ("sleeping", "tests/kafka/apache.py"): "polls a process in another language that does not report when it is up",
 }
 
 TEXT_SUFFIXES = {
@@ -98,8 +98,8 @@ _UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 #: Words with another meaning here, and their replacements.
 _WORDS = {r"\btwins?\b": "the engine's name", r"\bVM\b": "engine", r"\bdivision\b": "assignment"}
-#: Rooms whose prose has been read sentence by sentence, and which must stay free of `_TRANSLATED`; others join once
-#: they have been read.
+#: Rooms whose prose has been edited, and which must stay free of `_TRANSLATED`; others are added once they have been
+#: edited.
 PLAIN_ROOMS = (
     "benchmarks/*",
     "codegen/*",
@@ -129,13 +129,13 @@ _COMMENT = re.compile(r"(?:^|\s)#:? (?P<text>.*)")
 _IGNORE = re.compile(r"#\s*(?:type: ignore|pyright: ignore|noqa)(?P<rest>.*)")
 _IGNORE_WITH_REASON = re.compile(r"(?:\[[\w\-, ]+\]|: [A-Z]+\d+(?:, ?[A-Z]+\d+)*)\s*(?:#|-)\s*\w")
 
-#: The only test module that may skip, apart from `pytest.importorskip`.
+#: The only test module that may skip tests, apart from `pytest.importorskip`.
 NEEDS = "tests/needs.py"
 _SKIP = re.compile(r"\bpytest\.skip\(|\bmark\.skip(?:if)?\b")
 
 
 class Finding(NamedTuple):
-    """One violation of a rule."""
+    """A violation of a rule."""
 
     path: str
     line: int
@@ -165,12 +165,12 @@ class Source:
 
     @property
     def top(self) -> str:
-        """The top folder; empty for a file at the root."""
+        """The top-level folder; empty for a file in the root."""
         return self.path.parts[0] if len(self.path.parts) > 1 else ""
 
     @cached_property
     def module(self) -> ast.Module | None:
-        """The syntax tree of a Python file; None for other files and for one that does not parse (ruff reports it)."""
+        """The syntax tree of a Python file; None for other files, and for a file that does not parse."""
         if self.path.suffix != ".py":
             return None
         try:
@@ -180,14 +180,14 @@ class Source:
 
     @cached_property
     def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
-        """The nodes of the tree by kind: many rules look for few nodes, and walking the tree takes most of the time."""
+        """The nodes of the tree, keyed by type, since many rules look for few nodes and walking the tree is slow."""
         found: dict[type[ast.AST], list[ast.AST]] = {}
         for node in ast.walk(self.module) if self.module else ():
             found.setdefault(type(node), []).append(node)
         return found
 
     def nodes(self, *kinds: type[Node]) -> Iterator[Node]:
-        """Yield the nodes of the syntax tree that are of some `kinds`, one kind after another."""
+        """Yield the nodes of the syntax tree of the given `kinds`, one kind after another."""
         for kind in kinds:
             yield from cast("list[Node]", self._nodes.get(kind, []))
 
@@ -231,7 +231,7 @@ def check(root: Path) -> list[Finding]:
                 used.add(excuse)
     if (root / "tools" / "tidy.py").exists():
         for rule_name, pattern in EXCEPTIONS.keys() - used:
-            findings.append(Finding("tools/tidy.py", 1, "exceptions", f"{rule_name} needs no exception at {pattern}"))
+            findings.append(Finding("tools/tidy.py", 1, "exceptions", f"{rule_name} needs no exception for {pattern}"))
     return sorted(findings)
 
 
@@ -244,7 +244,7 @@ def line_length(tree: Tree) -> Iterator[Place]:
 
 
 def file_length(tree: Tree) -> Iterator[Place]:
-    """A file holds one thing."""
+    """A file holds one concept."""
     for source in _written(tree, CODE_SUFFIXES):
         if len(source.lines) > FILE_LINES_MAX:
             yield source.path, FILE_LINES_MAX, f"{len(source.lines)} lines, {FILE_LINES_MAX} allowed"
@@ -260,14 +260,14 @@ def function_length(tree: Tree) -> Iterator[Place]:
 
 
 def module_docstring(tree: Tree) -> Iterator[Place]:
-    """A module says what it is, its place in the flow and its source, briefly."""
+    """A module's docstring briefly describes what it is, its place in the flow, and its source."""
     for source in _written(tree, {".py", ".pyx"}):
         documentation = _documentation(source)
         if documentation is None:
             yield source.path, 1, "no module docstring"
         elif len(documentation.strip().splitlines()) > DOCSTRING_LINES_MAX:
             lines = len(documentation.strip().splitlines())
-            yield source.path, 1, f"module docstring of {lines} lines, {DOCSTRING_LINES_MAX} allowed"
+            yield source.path, 1, f"the module docstring has {lines} lines, but {DOCSTRING_LINES_MAX} are allowed"
 
 
 def names(tree: Tree) -> Iterator[Place]:
@@ -287,7 +287,7 @@ def unfinished(tree: Tree) -> Iterator[Place]:
 
 
 def commented_code(tree: Tree) -> Iterator[Place]:
-    """Version control keeps old code; comments say why."""
+    """Version control keeps old code, and comments give reasons."""
     for source in _written(tree, {".py", ".pyx", ".pxi"}):
         for number, line in enumerate(source.lines, 1):
             comment = line.strip()
@@ -332,7 +332,7 @@ def test_module(tree: Tree) -> Iterator[Place]:
 
 
 def links(tree: Tree) -> Iterator[Place]:
-    """Links in documents have existing targets."""
+    """Every link in a document points to something that exists."""
     for source in tree.sources:
         if source.path.suffix != ".md":
             continue
@@ -344,14 +344,14 @@ def links(tree: Tree) -> Iterator[Place]:
 
 
 def symlinks(tree: Tree) -> Iterator[Place]:
-    """The package reaches the top folders by relative links, so a checkout works in any folder."""
+    """The package contains relative links to the top-level folders, so a checkout works in any folder."""
     for name in LINKS:
         path = PurePosixPath("src", "kafkawire", name)
         link = tree.root / path
         if not link.is_symlink():
-            yield path, 1, "no symbolic link (on Windows: git config core.symlinks true)"
+            yield path, 1, "this is not a symbolic link (on Windows: git config core.symlinks true)"
         elif link.readlink().as_posix() != f"../../{name}":
-            yield path, 1, f"points to {link.readlink()}, not to ../../{name}"
+            yield path, 1, f"the link points to {link.readlink()}, not to ../../{name}"
 
 
 def machine_paths(tree: Tree) -> Iterator[Place]:
@@ -385,7 +385,7 @@ def ignores(tree: Tree) -> Iterator[Place]:
 
 
 def asserts(tree: Tree) -> Iterator[Place]:
-    """An assert makes no decision, because `python -O` removes it; it may only narrow a type for type checkers.
+    """An assert decides nothing, because `python -O` removes it; it may only narrow a type for type checkers.
 
     `assert name is not None` narrows a value that would make the next lines fail anyway. Anything else should be a type
     or an error.
@@ -425,11 +425,11 @@ def skips(tree: Tree) -> Iterator[Place]:
     for source in _written(tree, {".py"}, ("tests",)):
         for number, line in enumerate(source.lines, 1):
             if _SKIP.search(line) and str(source.path) != NEEDS:
-                yield source.path, number, f"a skip of its own: {NEEDS} has the reasons"
+                yield source.path, number, f"a test that skips itself; the reasons for skips belong in {NEEDS}"
 
 
 def shared_tests(tree: Tree) -> Iterator[Place]:
-    """Shared test code is in a separate module, so a test module can be changed or removed freely."""
+    """Shared test code is in separate modules, so test modules can be changed or removed freely."""
     for source in _written(tree, {".py"}, ("tests",)):
         for node in source.nodes(ast.ImportFrom):
             module = node.module or ""
@@ -438,7 +438,7 @@ def shared_tests(tree: Tree) -> Iterator[Place]:
 
 
 def words(tree: Tree) -> Iterator[Place]:
-    """There is one word for each thing, and it is Kafka's word if Kafka has one."""
+    """There is one word for each concept, which is Kafka's word if Kafka has one."""
     for source in _written(tree, CODE_SUFFIXES | {".md", ".yaml", ".toml"}):
         for number, line in enumerate(source.lines, 1):
             for pattern, better in _WORDS.items():
@@ -499,7 +499,7 @@ RULES: dict[str, Rule] = {
 
 
 def _listed(root: Path) -> list[PurePosixPath]:
-    """Return the files that git tracks or would add; without git, all that are neither hidden nor built."""
+    """Return the files that git tracks or would add; without git, all files that are neither hidden nor built."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         output = subprocess.run(command, check=True, capture_output=True).stdout.decode()
@@ -512,7 +512,7 @@ def _listed(root: Path) -> list[PurePosixPath]:
 
 
 def _written(tree: Tree, suffixes: set[str], tops: tuple[str, ...] | None = None) -> Iterator[Source]:
-    """Yield the hand-written files with one of the `suffixes`, below one of the folders in `tops`."""
+    """Yield the hand-written files that have one of the `suffixes` and are below one of the folders in `tops`."""
     for source in tree.sources:
         if source.path.suffix in suffixes and not source.generated and (tops is None or source.top in tops):
             yield source
@@ -531,7 +531,7 @@ def _documentation(source: Source) -> str | None:
 
 
 def _is_code(comment: str) -> bool:
-    """Return whether a comment is a Python statement; prose hardly ever parses as one."""
+    """Return whether a comment is a Python statement, which prose hardly ever is."""
     try:
         body = ast.parse(comment).body
     except (SyntaxError, ValueError):
@@ -544,8 +544,8 @@ def _is_code(comment: str) -> bool:
 
 
 def main() -> int:
-    """Print the findings of a tree and return the exit status."""
-    gc.disable()  # millions of live nodes: garbage collection would double the time
+    """Print the findings in a tree, and return the exit status."""
+    gc.disable()  # there are millions of live nodes, so garbage collection would double the time
     findings = check(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
     for finding in findings:
         print(finding)

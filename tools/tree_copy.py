@@ -1,10 +1,10 @@
-"""Copy the files of the tree without built files.
+"""Copy the files of the tree, except for built files.
 
     python tools/tree_copy.py FOLDER
 
-The copy is like a fresh clone with the current changes. Other files in FOLDER are kept, so that an environment is
-created only once. Modification times are kept, so that up-to-date files stay up to date. This runs on the system's own
-Python, with nothing installed.
+The copy is like a fresh clone with the current changes. Other files in FOLDER are kept, so an environment is created
+only once. Modification times are kept, so up-to-date files stay up to date. This runs on the system's own Python, with
+nothing installed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def copy_tree(root: Path, folder: Path, *, with_new: bool) -> None:
-    """Copy a tree into a folder, replacing an earlier copy.
+    """Copy a tree into a folder, where it replaces an earlier copy.
 
     Args:
         root: the tree, a git clone.
@@ -29,7 +29,7 @@ def copy_tree(root: Path, folder: Path, *, with_new: bool) -> None:
 
     Raises:
         CalledProcessError: git cannot list the tree.
-        FileNotFoundError: a file that git tracks is gone.
+        FileNotFoundError: a file that git tracks is missing.
     """
     new = ["--others", "--exclude-standard"] if with_new else []
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", *new]

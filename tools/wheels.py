@@ -1,11 +1,11 @@
-"""Build the archives of a release and try each: the sdist, the pure wheel, and a native wheel per Python.
+"""Build the archives of a release and try each: the sdist, the pure wheel, and a native wheel per Python version.
 
     python -m tools.wheels [--out dist] [--every-python]
 
 pip builds the wheels from the sdist, in isolation. auditwheel gives a native wheel the tag of the oldest platform on
-which it runs. Each wheel is installed into an otherwise empty environment, and must use the engine it is built for. By
-default, there is one native wheel, for the Python in use, which proves that the archives work; a release has one for
-every Python.
+which it runs. Each wheel is installed into an otherwise empty environment, and must use the engine for which it was
+built. By default, there is one native wheel, for the Python in use, which is enough to check that the archives work; a
+release has one for every Python version.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from tools.tree_copy import copy_tree
 
 __all__ = ["ReleaseError", "build_release", "check_contents", "check_sdist"]
 
-#: Sources of the extensions. No wheel may contain any, except the generated files, which `codegen check` compares.
+#: Suffixes of the extensions' sources. No wheel may contain any, except the generated files, which `codegen check`
+#: compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 GENERATED = "kafkawire/sdk/protocol/tables/"
 
 #: The files in the root of an sdist, other than the package.
 SDIST_FILES = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "setup.py"}
 
-#: Sends a record through the broker, without the extra `cli`, then prints the engine used for messages.
+#: A program that sends a record through the broker, without the extra `cli`, and then prints the engine used for
+#: messages.
 _TRY = """
 import asyncio
 from importlib.util import find_spec
@@ -63,11 +65,11 @@ class ReleaseError(Exception):
 
 
 def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Path]:
-    """Build and try all archives of the tree at `root`, and return their paths in `out`.
+    """Build and try all archives of the tree at `root`; return their paths in `out`.
 
     Args:
         root: a git clone; untracked files are omitted.
-        out: a folder; it is recreated.
+        out: the folder for the archives, which is recreated.
         pythons: an interpreter for each version that gets a native wheel.
 
     Raises:
@@ -91,7 +93,7 @@ def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Pa
 
 
 def check_sdist(sdist: Path, tree: Path) -> None:
-    """Refuse an sdist that lacks sources of the extensions, or contains built files or files from outside the package.
+    """Refuse an sdist in which sources of the extensions are missing, or that contains built files or foreign files.
 
     Args:
         sdist: the archive.
@@ -112,7 +114,7 @@ def check_sdist(sdist: Path, tree: Path) -> None:
 
 
 def check_contents(wheel: Path, native: bool) -> None:
-    """Refuse a wheel with sources of extensions, a pure one with extensions, and a native one without any.
+    """Refuse a wheel with sources of extensions, a pure wheel with extensions, and a native wheel without any.
 
     Raises:
         ReleaseError: a file is wrong; the error names it.
@@ -129,7 +131,7 @@ def check_contents(wheel: Path, native: bool) -> None:
 
 
 def _environment(python: Path, folder: Path) -> Path:
-    """Return the interpreter of a fresh, completely empty virtual environment; `_pip` works from outside."""
+    """Return the interpreter of a new, completely empty virtual environment, in which `_pip` installs from outside."""
     _run(str(python), "-m", "venv", "--without-pip", str(folder))
     return folder / "bin" / "python"
 
@@ -139,10 +141,10 @@ def _pip(python: Path, *arguments: str, **environment: str) -> None:
 
 
 def _sdist(root: Path, folder: Path) -> Path:
-    """Build the sdist from a copy of the tracked files, so that nothing else can get into it."""
+    """Build the sdist from a copy of the tracked files, so nothing else can get into it."""
     tree = folder / "tree"
     copy_tree(root, tree, with_new=False)
-    # The sources of the extensions are included by name; translating them to C first would change nothing.
+    # The sources of the extensions are included by name, so it makes no difference that they are not translated to C.
     command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(folder / "sdist"), str(tree)]
     _run(*command, KAFKAWIRE_PURE="1")
     (sdist,) = (folder / "sdist").iterdir()
@@ -154,7 +156,7 @@ def _wheel(python: Path, sdist: Path, folder: Path, native: bool) -> Path:
     """Build a wheel from the sdist, in isolation."""
     pure = {} if native else {"KAFKAWIRE_PURE": "1"}
     environment = _environment(python, folder / "environment")
-    # An earlier wheel of this version must not be used instead.
+    # These options keep pip from using an earlier wheel of this version.
     options = ["--no-deps", "--no-cache-dir", "--wheel-dir", str(folder / "built")]
     _pip(environment, "wheel", *options, str(sdist), **pure)
     (wheel,) = (folder / "built").iterdir()
@@ -176,7 +178,7 @@ def _audited(wheel: Path) -> Path:
 
 
 def _try(python: Path, wheel: Path, engine: str) -> None:
-    """Install a wheel into its own environment and check which engine its package uses."""
+    """Install a wheel into its own environment, and check which engine the package uses."""
     environment = _environment(python, wheel.parent / "tried")
     _pip(environment, "install", str(wheel))
     found = _run(str(environment), "-I", "-c", _TRY, KAFKAWIRE_ENGINE="").strip()
@@ -200,7 +202,7 @@ def _run(*command: str, **environment: str) -> str:
 
 
 def main() -> int:
-    """Build the release and return the exit status."""
+    """Build the release, and return the exit status."""
     parser = argparse.ArgumentParser(description="Build and try the archives of a release.")
     parser.add_argument("--out", type=Path, default=Path("dist"))
     parser.add_argument(

@@ -26,7 +26,7 @@ class Greeter:
         """Return a greeting for each person.
 
         Raises:
-            BrokerError: there is nobody to greet; the broker returns this as an error response.
+            BrokerError: the request names no people; the broker returns this as an error response.
         """
         if not request.people:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "nobody to greet")

@@ -1,4 +1,4 @@
-"""A client that asks a broker to greet people; versions, retries and logins work as in every kafkawire client."""
+"""A client that asks a broker to greet people. Versions, retries and logins work as in every kafkawire client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Greetings:
     """Greet people.
 
     Args:
-        servers: the brokers to connect to first: `host:port,host:port`.
+        servers: the brokers to which the client connects first, as `host:port,host:port`.
         options: the options of an admin client, such as `sasl_mechanism`.
     """
 

@@ -18,7 +18,7 @@ def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> Ser
 
     Args:
         handlers: additional handlers, for other APIs or for Kafka's APIs that have no handler here.
-        scope: whether the broker runs alone or belongs to a cluster; handlers for the other scope are left out.
+        scope: whether the broker runs alone or belongs to a cluster; handlers for the other case are left out.
 
     Raises:
         TypeError: a handler is not an `ApiHandler`.
@@ -33,7 +33,7 @@ def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> Ser
         if handler.scope not in (scope, Scope.BOTH):
             continue
         if handler.api.key in served:
-            raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} already serves it")
+            raise LocalProtocolError(f"{handler!r}: its API is already served by {served[handler.api.key]!r}")
         served[handler.api.key] = handler
     return ServedApis(apis, {key: served[key] for key in sorted(served)})
 

@@ -41,7 +41,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
 class _Outcome(NamedTuple):
-    """The result for one transaction's partitions: error codes for some partitions, and one code for all the rest."""
+    """The result for one transaction's partitions: error codes for some partitions, and one code for all others."""
 
     codes: Mapping[Partition, ErrorCode]
     otherwise: ErrorCode
@@ -87,7 +87,7 @@ def _add(
     transaction: Transaction,
     put: Callable[[_Outcome], None],
 ) -> Work[None]:
-    """Add the partitions of one transaction, all or none."""
+    """Add either all or none of the partitions of one transaction."""
 
     def added(outcome: Mapping[Partition, BrokerError] | BrokerError | None) -> None:
         if isinstance(outcome, BrokerError):

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all configurations of resources; configurations not named revert to their defaults.
+"""AlterConfigs: replace all configurations of resources; those that the request does not name revert to their defaults.
 
 0: lowest version of Kafka 4. 2: flexible.
 """

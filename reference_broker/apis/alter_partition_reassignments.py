@@ -1,6 +1,6 @@
 """AlterPartitionReassignments: move partitions to other brokers of a ZooKeeper-based cluster (KIP-455).
 
-0: the only version of Apache Kafka 3. 1, which is not served: whether the replication factor may change.
+0: the only version in Apache Kafka 3. 1, which is not served: whether the replication factor may change.
 
 As in Apache Kafka, the response does not wait for the moves, and the request's timeout has no effect.
 """

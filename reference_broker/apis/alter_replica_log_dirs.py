@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs: move replicas to other log directories, although this broker has only one (KIP-113).
+"""AlterReplicaLogDirs: move replicas to other log directories (KIP-113). This broker has only one log directory.
 
 0: removed in Apache Kafka 4. 1: the lowest version. 2: flexible.
 
-As in Apache Kafka with a single log directory, replicas are already in it, and requests to move them elsewhere fail.
+As in Apache Kafka with a single log directory, moving a replica there changes nothing, and moving it elsewhere fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 #: The longest folder name that file systems allow.
 _FOLDER_CHARACTERS_MAX: Final = 255
-#: What Apache Kafka appends to the name of a replica's folder while the replica is being moved.
+#: The suffix that Apache Kafka appends to the name of a replica's folder while the replica is being moved.
 _FUTURE_SUFFIX: Final = f".{'0' * 32}-future"
 
 

@@ -1,8 +1,8 @@
 """ApiVersions: list the APIs and versions that this broker serves.
 
 0: the list. 1: throttle time. 3: flexible, the client's name and version, features. 4: features may start at version 0.
-An unknown version gets a response in version 0 with UNSUPPORTED_VERSION and the versions of this API, so that the
-client can retry (KIP-511).
+The response to an unknown version is in version 0, with UNSUPPORTED_VERSION and the supported versions of this API,
+which lets the client retry (KIP-511).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMES_CLIENT_SINCE = since(ApiVersionsRequest, "client_software_name")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-#: In earlier versions, clients reject a feature that starts at level 0 (KAFKA-17011).
+#: With earlier versions, clients reject a feature that starts at level 0 (KAFKA-17011).
 _FEATURES_FROM_0_SINCE = 4
 
 

@@ -2,8 +2,8 @@
 
 0: lowest version, with a different header. 1: client id in the header. 2: broker epoch (KIP-380). 3: flexible.
 
-The broker asks again as long as partitions remain. As in Apache Kafka, a broker that is not the controller answers
-STALE_CONTROLLER_EPOCH.
+The stopping broker asks again as long as it leads partitions. As in Apache Kafka, a broker that is not the controller
+answers STALE_CONTROLLER_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreateAcls: a broker without an authorizer refuses every ACL.
+"""CreateAcls: add ACLs. A broker without an authorizer refuses every ACL.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -32,6 +32,6 @@ def handle(call: Call, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
             or acl.operation == AclOperation.UNKNOWN
             or acl.permission_type == AclPermissionType.UNKNOWN
         ):
-            raise RemoteProtocolError(f"CreateAcls with an element of type UNKNOWN: {acl!r:.200}")
+            raise RemoteProtocolError(f"CreateAcls contains an element of type UNKNOWN: {acl!r:.200}")
         yield
     raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

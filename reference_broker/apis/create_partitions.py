@@ -2,7 +2,7 @@
 
 0: the lowest version. 2: flexible. 3: throttling.
 
-As in Kafka, internal topics can also gain partitions; their coordinator uses the new ones after the next startup.
+As in Kafka, internal topics can also gain partitions; their coordinator uses these after the next startup.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _grow(
         request: the request.
         metadata: see `MetadataCache`.
         topics: see `TopicController`.
-        wanted: the topic's part of the request.
-        result: the topic's part of the response.
+        wanted: the part of the request for this topic.
+        result: the part of the response for this topic.
         parts: collects the parts of the response.
         room: how many partitions the request may still add.
 
@@ -88,7 +88,7 @@ def _grow(
     additional = topics.check_partitions(topic, wanted.count)
     if additional > room:
         # Kafka fails with UNKNOWN_SERVER_ERROR.
-        reason = f"{additional} partitions more; a request may add {PARTITIONS_MAX} in all"
+        reason = f"{additional} more partitions; a request may add {PARTITIONS_MAX} in total"
         raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
     replicas = None
     if wanted.assignments is not None:

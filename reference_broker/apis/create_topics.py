@@ -67,7 +67,7 @@ def _refusal(
     request: CreateTopicsRequest,
     wanted: Sequence[CreateTopicsRequest.CreatableTopic],
 ) -> Work[BrokerError | None]:
-    """Return why no topic of the request can be created, or None."""
+    """Return why none of the request's topics can be created, or None if they can."""
     default = options.num_partitions
     asked = yield from each(wanted, lambda topic: len(topic.assignments) or topic.num_partitions)
     if sum(default if count == DEFAULT else max(count, 0) for count in asked) > PARTITIONS_MAX:
@@ -100,7 +100,7 @@ def _create(
             result.configs = _configs(configs, options.topic_defaults)
         parts.arrived()
 
-    # The client gets this error if the topic is not created in time; its creation still continues.
+    # The client gets this error if the topic is not created in time; its creation continues nevertheless.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
     topics.create(new, created, validate_only=validate_only)

@@ -1,4 +1,4 @@
-"""DeleteAcls: a broker without an authorizer refuses every filter.
+"""DeleteAcls: delete the ACLs that match filters. A broker without an authorizer refuses every filter.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -32,6 +32,6 @@ def handle(call: Call, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
             or each.operation == AclOperation.UNKNOWN
             or each.permission_type == AclPermissionType.UNKNOWN
         ):
-            raise RemoteProtocolError(f"DeleteAcls with an element of type UNKNOWN: {each!r:.200}")
+            raise RemoteProtocolError(f"DeleteAcls contains an element of type UNKNOWN: {each!r:.200}")
         yield
     raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -1,9 +1,9 @@
-"""DeleteRecords: move the start of partitions forward; earlier records can no longer be read.
+"""DeleteRecords: move the start of partitions forward, which makes earlier records unreadable.
 
 0: lowest version. 2: flexible.
 
-The response waits until the new start is durable and the logs of all live replicas begin there, or until the timeout;
-the next retention check deletes the files.
+The response waits until the new start is durable and the logs of all live replicas begin there, or until the timeout.
+The next retention check deletes the files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["handle"]
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
-#: The offset that stands for the high watermark.
+#: The offset that means the high watermark.
 _HIGH_WATERMARK = -1
 
 

@@ -3,7 +3,7 @@
 1: lowest version of Kafka 4. 3: an error code for brokers that do not delete topics. 4: flexible. 5: error texts. 6:
 topic ids as well as names.
 
-A topic named twice is refused and gets one response. As in Kafka, internal topics can also be deleted; their
+A topic that is named twice is refused, with a single response. As in Kafka, internal topics can also be deleted; their
 coordinator then starts over.
 """
 
@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
-#: Since version 3, the client is told that topics cannot be deleted here.
+#: Since version 3, the client is told that this broker does not delete topics.
 _DELETION_DISABLED_SINCE = 3
 
 
@@ -59,7 +59,7 @@ class _Wanted(NamedTuple):
 
 
 def _is_named(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
-    """Return whether the request also names the topic with this id; then only the name gets a response."""
+    """Return whether the request also names the topic with this id, in which case only the name gets a response."""
     topic = image.topics_by_id.get(wanted.topic_id)
     return (
         counts[wanted] == 1

@@ -1,4 +1,4 @@
-"""DescribeAcls: the ACLs that match a filter; a broker without an authorizer has none.
+"""DescribeAcls: list the ACLs that match a filter. A broker without an authorizer has none.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -30,5 +30,5 @@ def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
         or request.operation == AclOperation.UNKNOWN
         or request.permission_type == AclPermissionType.UNKNOWN
     ):
-        raise RemoteProtocolError(f"DescribeAcls with an element of type UNKNOWN: {request!r:.200}")
+        raise RemoteProtocolError(f"DescribeAcls contains an element of type UNKNOWN: {request!r:.200}")
     raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

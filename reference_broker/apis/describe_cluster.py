@@ -1,4 +1,4 @@
-"""DescribeCluster: the cluster's id, controller and brokers.
+"""DescribeCluster: return the cluster's id, controller and brokers.
 
 0: flexible from the start. 1: whether to list brokers or controllers. 2: fenced brokers; a single broker has none.
 """
@@ -23,7 +23,7 @@ def handle(call: Call, request: DescribeClusterRequest, *, metadata: MetadataCac
     """Handle DescribeCluster.
 
     Raises:
-        BrokerError: MISMATCHED_ENDPOINT_TYPE, since only controllers list controllers; or UNSUPPORTED_ENDPOINT_TYPE.
+        BrokerError: MISMATCHED_ENDPOINT_TYPE, since only a controller lists controllers; or UNSUPPORTED_ENDPOINT_TYPE.
     """
     wanted = request.endpoint_type
     if wanted == EndpointType.CONTROLLER:

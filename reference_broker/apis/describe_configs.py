@@ -1,4 +1,4 @@
-"""DescribeConfigs: the configuration of topics, brokers, groups and client metrics, with the source of each value.
+"""DescribeConfigs: return the configuration of topics, brokers, groups and client metrics, with each value's source.
 
 1: lowest version of Kafka 4, sources and synonyms. 3: types and documentation. 4: flexible.
 """
@@ -54,7 +54,7 @@ _DOCUMENTED: Final[Mapping[int, str]] = {
 
 
 class _Resource(NamedTuple):
-    """A resource to describe, and the configurations that the client wants; None for all."""
+    """A resource to describe, and the configurations that the client wants (None for all)."""
 
     resource_type: int
     resource_name: str
@@ -74,7 +74,7 @@ def handle(
     """Handle DescribeConfigs.
 
     Raises:
-        BrokerError: INVALID_REQUEST, the type of a resource is unknown.
+        BrokerError: INVALID_REQUEST if the type of a resource is unknown.
     """
     resources = []
     for resource in request.resources:
@@ -111,12 +111,12 @@ def _result(description: _Description, request: DescribeConfigsRequest, resource
 
 
 def _document(resource_type: int, entries: list[Entry]) -> None:
-    """Set the documentation of entries to our descriptions, which are loaded when a client first asks for them."""
+    """Add documentation to entries from our descriptions, which are loaded when a client first asks for them."""
     from kafkawire.sdk.protocol.tables.config_documentation import CONFIG_DOCUMENTATION
 
     texts = CONFIG_DOCUMENTATION[_DOCUMENTED[resource_type]]
     for entry in entries:
-        # As in Kafka, null for names that Kafka does not define.
+        # As in Kafka, the documentation is null for names that Kafka does not define.
         entry.documentation = texts.get(entry.name)
 
 
@@ -184,7 +184,7 @@ class _Description:
     def _overriding(
         self, keys: Mapping[str, ConfigKey], own: Mapping[str, str], source: ConfigSource
     ) -> Iterator[Entry]:
-        """Yield the values with which a resource overrides the broker's."""
+        """Yield the values with which a resource overrides those of the broker."""
         for name, key in keys.items():
             settings = [Setting(name, shown_value(key, own[name]), source)] if name in own else []
             if key.broker:

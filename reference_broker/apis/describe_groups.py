@@ -1,4 +1,4 @@
-"""DescribeGroups: state, protocol and members of classic groups.
+"""DescribeGroups: return the state, protocol and members of classic groups.
 
 1: throttle time. 3: authorized operations. 4: static members. 5: flexible. 6: a missing group gets an error instead of
 the state Dead.

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the data directory, its volume, and the sizes of the partitions in it.
+"""DescribeLogDirs: describe the data directory, its volume, and the sizes of the partitions in it.
 
 1: null asks for all partitions, as before. 2: flexible. 3: an error code for the whole response. 4: the size of the
 volume, and its free space. 5: whether the directory refuses new partitions.
@@ -25,9 +25,9 @@ __all__ = ["handle"]
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
-#: The offset lag of a replica, which is never behind its own high watermark.
+#: The offset lag of a replica, whose log is never behind its own high watermark.
 _NO_LAG = 0
-#: The offset lag of a partition that the controller of a cluster has not told this broker to host.
+#: The offset lag of a partition that the cluster's controller has not assigned to this broker.
 _UNKNOWN_LAG = -1
 
 
@@ -65,7 +65,7 @@ def handle(
 
 
 def _wanted(directory: LogDirectory, request: DescribeLogDirsRequest) -> Work[dict[str, dict[int, None]]]:
-    """Return the numbers of the requested partitions by topic, without duplicates."""
+    """Return the numbers of the requested partitions, keyed by topic, without duplicates."""
     wanted: dict[str, dict[int, None]] = {}
     if request.topics is None:
         for name in directory.topic_names():

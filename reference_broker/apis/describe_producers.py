@@ -1,4 +1,4 @@
-"""DescribeProducers: the state of producers in partition logs, to find hanging transactions.
+"""DescribeProducers: return the state of producers in partition logs, which helps to find hanging transactions.
 
 0: the only version (KIP-664).
 """

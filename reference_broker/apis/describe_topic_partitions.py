@@ -1,9 +1,9 @@
-"""DescribeTopicPartitions: list topics page by page in order of name, with the replicas that are eligible as leaders.
+"""DescribeTopicPartitions: list topics in pages, ordered by name, with the replicas that are eligible as leaders.
 
 0: the only version (KIP-966).
 
 The number of partitions on a page is limited; missing topics do not count. The cursor for the next page may name a
-topic that has since been deleted, unless the client lists topics.
+topic that has since been deleted, unless the client has requested specific topics.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def handle(
     """Handle DescribeTopicPartitions.
 
     Raises:
-        BrokerError: INVALID_REQUEST, because the cursor names an invalid partition or a topic that was not requested.
+        BrokerError: INVALID_REQUEST if the cursor names an invalid partition, or a topic that was not requested.
     """
     cursor = request.cursor
     image = metadata.image
@@ -78,10 +78,10 @@ def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Wor
     cursor = request.cursor
     names = dict.fromkeys(topic.name for topic in request.topics) if request.topics else image.topics
     if cursor is not None and cursor.partition_index < 0:
-        reason = f"the cursor is at partition {cursor.partition_index} of {cursor.topic_name}"
+        reason = f"the cursor names the invalid partition {cursor.partition_index} of {cursor.topic_name}"
         raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
     if cursor is not None and request.topics and cursor.topic_name not in names:
-        reason = f"the cursor is at {cursor.topic_name}, which is not among the topics"
+        reason = f"the cursor names {cursor.topic_name}, which is not among the requested topics"
         raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
     start = b"" if cursor is None else _sort_key(cursor.topic_name)
     heap: list[tuple[bytes, str]] = []

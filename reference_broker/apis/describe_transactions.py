@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactional ids and their transactions.
+"""DescribeTransactions: return the state of transactional ids and their transactions.
 
 0: the only version.
 """

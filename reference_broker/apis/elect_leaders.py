@@ -1,9 +1,9 @@
 """ElectLeaders: elect the preferred leaders of partitions, or leaders that are not in sync.
 
-0: preferred leaders only (KIP-183). 1: the kind of election, an error code for the request (KIP-460). 2: flexible.
+0: preferred leaders only (KIP-183). 1: the type of election, an error code for the request (KIP-460). 2: flexible.
 
-The response waits until this broker's image shows the elected leaders; partitions whose leaders do not appear in time
-get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are left out.
+The response waits until this broker's image contains the elected leaders; partitions whose leaders do not appear in
+time get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def handle(
         def elected(outcome: Mapping[TopicPartition, int | Refusal] | Refusal) -> None:
             if isinstance(outcome, Refusal):
                 code = outcome.error_code
-                # As in Apache Kafka, a broker that is not the controller says so for each partition, without a text.
+                # As in Apache Kafka, a broker that is not the controller returns that error for each partition, without
+                # a text.
                 of_all = ErrorCode.NONE if code is ErrorCode.NOT_CONTROLLER else code
                 give(_response(_refused(partitions, code), of_all, version))
                 return
@@ -89,7 +90,7 @@ def _partitions(request: ElectLeadersRequest, image: MetadataImage) -> Work[Sequ
 
 
 class _Showing:
-    """The elected leaders of a request, until the image shows them.
+    """The leaders elected for a request, until the image contains them.
 
     Args:
         outcome: the elected leader of each partition, or the reason why none was elected.
@@ -103,7 +104,7 @@ class _Showing:
         self._waits = waits
         self._done = done
         self._results = {each: result for each, result in outcome.items() if isinstance(result, Refusal)}
-        #: The leaders that the image has not shown yet, by topic and partition number.
+        #: The leaders that have not appeared in the image yet, keyed by topic and partition number.
         self._missing: dict[str, dict[int, int]] = {}
         for partition, leader in outcome.items():
             if not isinstance(leader, Refusal):
@@ -112,7 +113,7 @@ class _Showing:
         self._topics_left = len(self._missing)
 
     def wait(self, deadline_ms: int) -> None:
-        """Wait for the image until the deadline, then call `done`."""
+        """Wait for the image at most until the deadline, then call `done`."""
         if not self._topics_left:
             self._done(self._results)
         for name, leaders in list(self._missing.items()):
@@ -121,7 +122,7 @@ class _Showing:
     def _shows(self, name: str, leaders: dict[int, int]) -> Callable[[TopicImage | None], bool]:
         def shows(topic: TopicImage | None) -> bool:
             for number in [number for number, leader in leaders.items() if _leads(topic, number, leader)]:
-                # Once seen, a leader counts, even if it is replaced before the remaining leaders are seen.
+                # Once seen, a leader is not checked again, even if it is replaced before the remaining leaders appear.
                 del leaders[number]
                 self._results[TopicPartition(name, number)] = ACCEPTED
             return not leaders

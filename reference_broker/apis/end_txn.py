@@ -1,7 +1,7 @@
 """EndTxn: commit or abort the open transaction of a producer.
 
-0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE. 5: each end raises
-the epoch, and the response carries the producer id and epoch for the next transaction (KIP-890).
+0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE. 5: each end
+    increases the epoch, and the response carries the producer id and epoch for the next transaction (KIP-890).
 """
 
 from __future__ import annotations

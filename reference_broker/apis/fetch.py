@@ -4,9 +4,9 @@
 clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic ids instead of names. 15: replica state.
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
-Every fetch has a session, which usually outlives the request, so there is a single code path for reading and waiting,
+Every fetch has a session, which usually outlives the request. There is thus a single code path for reading and waiting,
 and the cost depends on the number of partitions with new data. Since version 11, consumers may read from a follower,
-and a leader may send them to one; followers fetch only from the leader.
+and a leader may direct them to one; followers fetch only from the leader.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ AbortedTransaction = FetchResponse.AbortedTransaction
 #: Unknown partitions do not stop a fetch from waiting for others; they come last in the response, in this order.
 _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
-#: Looked up once, since every partition uses it.
+#: Converted once, since it is used for every partition.
 _NO_ERROR = int(ErrorCode.NONE)
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 
-#: After these errors, the client may not know the leader, so the response names it.
+#: Errors after which the client may not know the leader, so the response names it.
 _TELLING_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 #: KIP-951; `current_leader` is older, and was meant for the KRaft quorum.
 _CURRENT_LEADER_SINCE = since(FetchResponse, "node_endpoints")
 
-#: The first version whose consumers can be redirected to a follower; they can also read from one.
+#: The first version in which consumers can read from a follower, and can be redirected to one.
 _FROM_FOLLOWERS_SINCE = since(FetchRequest, "rack_id")
 
-#: If there are more partitions than this, they are read over several turns.
+#: If a request has more partitions than this, they are read in several turns.
 _MANY = 500
 
 _Found = tuple[SessionPartition, PartitionData]
@@ -78,7 +78,7 @@ def handle(
     options: BrokerOptions,
     replicas: Replicas,
 ) -> Work[FetchResponse | DelayedOperation]:
-    """Handle Fetch: respond immediately if there are enough bytes or an error; otherwise delay the response."""
+    """Handle Fetch; respond immediately if there is an error or enough data, and otherwise delay the response."""
     check_isolation(request.isolation_level)
     try:
         session = yield from fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
@@ -113,17 +113,17 @@ class _Fetch:
         #: The response, unless it is being read again.
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
-        #: Whether a partition has an error, or any other reason to respond immediately.
+        #: Whether a partition has an error or another reason to respond immediately.
         self._has_answers = False
         self._unknown = 0
-        #: The brokers that errors name as leaders; None if there are none.
+        #: The brokers that are named as leaders in errors; None if there are none.
         self._endpoints: dict[int, FetchResponse.NodeEndpoint] | None = None
         self._reads = 0
         self._delayed: DelayedOperation | None = None
         self._timer: Timer | None = None
 
     def answer(self) -> Work[FetchResponse | DelayedOperation]:
-        """Return the response if enough data was found; otherwise wait for more."""
+        """Return the response if there is enough data; otherwise wait for more."""
         session = self._session
         session.is_busy = True
         try:
@@ -176,7 +176,7 @@ class _Fetch:
             elif request.rack_id and (elsewhere := self._preferred(replica, partition.wanted)) is not None:
                 data, read = elsewhere, FollowerRead(elsewhere, is_at_end=False, is_answer=True)
             else:
-                # The first partition with data returns at least one batch; otherwise, large batches could never be
+                # Return at least one batch from the first partition with data; otherwise, large batches could never be
                 # read.
                 data = _read_partition(
                     replica, partition.wanted, left, not self._size_bytes, self._is_committed, may_follow
@@ -217,7 +217,7 @@ class _Fetch:
         if replica is None:
             return self._replicas.missing(name, number).code
         if self._session.by_id and replica.topic_id not in (partition.topic_id, ZERO_UUID):
-            return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic has been recreated, and this is the log of the old one
+            return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic has been recreated, and the log is that of the old topic
         return replica
 
     def _note_answer(self, partition: SessionPartition, data: PartitionData) -> None:
@@ -230,7 +230,7 @@ class _Fetch:
             self._tell_leader(partition, data)
 
     def _tell_leader(self, partition: SessionPartition, data: PartitionData) -> None:
-        """Add the current leader to an error, so that the client need not ask for metadata (KIP-951)."""
+        """Add the current leader to an error, which saves the client from asking for metadata (KIP-951)."""
         version, listener = self._call.version, self._call.peer.listener.name
         if version < _CURRENT_LEADER_SINCE:
             return
@@ -259,7 +259,7 @@ class _Fetch:
         )
 
     def _preferred(self, replica: Replica | ErrorCode, wanted: FetchRequest.FetchPartition) -> PartitionData | None:
-        """Return the response that sends a consumer to a follower in its rack, or None to read here."""
+        """Return a response that directs a consumer to a follower in its rack, or None to read from this broker."""
         if not isinstance(replica, Replica):
             return None
         preferred = replica.preferred_reader(self._request.rack_id, wanted.fetch_offset)
@@ -347,7 +347,7 @@ class _Fetch:
             self._finish(self._call.now_ms)
 
     def interrupted(self, code: ErrorCode) -> None:
-        """Respond with an error: a newer request has used the session, or the session has ended."""
+        """Respond with an error, since a newer request has used the session, or the session has ended."""
         self._stop_waiting()
         if self._delayed is not None:
             self._delayed.complete(FetchResponse(error_code=code, session_id=self._session.id))
@@ -396,7 +396,7 @@ def _read_partition(
         return data
     log = replica.log
     try:
-        # As in Kafka, but unlike elsewhere, any negative epoch means none.
+        # As in Kafka, any negative epoch means none; this is not so in other requests.
         epoch = max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH)
         if may_follow:
             replica.check_readable(epoch)
@@ -428,7 +428,7 @@ def check_isolation(level: int) -> None:
     """Check an isolation level.
 
     Raises:
-        BrokerError: INVALID_REQUEST, the level does not exist; Kafka fails with UNKNOWN_SERVER_ERROR instead.
+        BrokerError: INVALID_REQUEST if the level does not exist; Kafka fails with UNKNOWN_SERVER_ERROR instead.
     """
     if level not in _ISOLATION_LEVELS:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"isolation level {level}, expected 0 or 1")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"the isolation level is {level}, expected 0 or 1")

@@ -3,13 +3,13 @@
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
 The response waits while the coordinator's topic is being created. Apache Kafka answers COORDINATOR_NOT_AVAILABLE
-immediately; because the client then backs off, the first join on an in-memory broker would take 125 ms instead of 40
-ms.
+immediately, after which the client backs off; that way, the first join on an in-memory broker would take 125 ms instead
+of 40 ms.
 
 A partition may have no leader, for example because its log is offline; its groups and transactional ids then have no
 coordinator.
 
-Share groups have no coordinator here yet; clients get a retriable error.
+This broker has no coordinator for share groups yet; clients get a retriable error.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ def _find(
     made: TopicImage | BrokerError | None,
 ) -> Coordinator:
     if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
-        return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
+        return _none(key, ErrorCode.INVALID_REQUEST, f"unknown key type {request.key_type}")
     if made is None and not _is_share_partition(key):
-        return _none(key, ErrorCode.INVALID_REQUEST, f"{key!r:.300} is not GROUP:TOPIC_ID:PARTITION")
+        return _none(key, ErrorCode.INVALID_REQUEST, f"{key!r:.300} is not of the form GROUP:TOPIC_ID:PARTITION")
     if made is None:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no share coordinator")
     if isinstance(made, BrokerError):
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
     leader = made.partition(number := partition_of(key, topics.size_of(made))).leader

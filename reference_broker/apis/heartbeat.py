@@ -1,4 +1,4 @@
-"""Heartbeat: keep a member's session alive, and tell it whether it has to rejoin.
+"""Heartbeat: keep a member's session alive, and tell the member whether it has to rejoin.
 
 1: throttle time. 3: static members. 4: flexible.
 """

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, remove, append to or subtract from single configurations of resources.
+"""IncrementalAlterConfigs: set, remove, append to or subtract from individual configurations of resources.
 
 0: lowest version of Kafka 4. 1: flexible.
 """

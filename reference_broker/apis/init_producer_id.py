@@ -1,4 +1,4 @@
-"""InitProducerId: give a producer its id and epoch, which make its batches idempotent and ordered.
+"""InitProducerId: assign a producer its id and epoch, which make its batches idempotent and ordered.
 
 0: idempotent and transactional producers. 1: throttle time. 2: flexible. 3: a producer may send its id to get a higher
 epoch. 4: PRODUCER_FENCED. 5: KIP-890 transactions.
@@ -51,7 +51,7 @@ def handle(
         initialized(found if isinstance(found, BrokerError) else ProducerIdAndEpoch(found, _FIRST_EPOCH))
 
     if request.transactional_id is None:
-        # Without a transactional id, a producer that asks again has no use for its old id; Kafka also returns a new
+        # Without a transactional id, a producer that asks again has no use for its old id. Kafka also returns a new
         # one.
         producer_ids.take(given)
     else:

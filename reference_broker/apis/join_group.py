@@ -1,8 +1,8 @@
 """JoinGroup: become a member, or rejoin for a rebalance.
 
 1: rebalance timeout; before that, the session timeout serves as both. 2: throttle time. 4: a new member must rejoin
-with its assigned id (KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the response. 8: a reason.
-9: the leader may be told to skip the assignment (KIP-814).
+    with the id assigned to it (KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the response. 8:
+    a reason. 9: the leader may be told to skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def handle(call: Call, request: JoinGroupRequest, *, groups: GroupCoordinator) -
     """Handle JoinGroup; the response usually waits until the other members have joined."""
     delayed_join = DelayedOperation()
     has_rebalance_timeout = call.version >= _REBALANCE_TIMEOUT_SINCE
-    # Copied so that a member does not keep the request's buffer alive.
+    # The data is copied; otherwise, a member would keep the request's buffer alive.
     protocols = yield from each(request.protocols, lambda protocol: (protocol.name, bytes(protocol.metadata)))
     join = Join(
         request.group_id,

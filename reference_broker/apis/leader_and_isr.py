@@ -35,7 +35,7 @@ def pass_on(call: Call, request: Message, control_requests: ControlRequests) -> 
         control_requests: the queue.
 
     Raises:
-        RemoteProtocolError: too many requests are waiting; the controller resends this one over another connection.
+        RemoteProtocolError: too many requests are waiting; the controller will resend this one over a new connection.
     """
     arrived: list[Message | Exception] = []
     delayed: DelayedOperation | None = None

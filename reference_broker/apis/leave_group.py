@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Maximum number of members that leave in one turn: a group removes all members passed to it in one go.
+#: Maximum number of members that leave in one turn, since a group removes all members passed to it without a pause.
 _AT_A_TIME = 100
 
 MemberResponse = LeaveGroupResponse.MemberResponse

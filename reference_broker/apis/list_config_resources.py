@@ -1,6 +1,6 @@
-"""ListConfigResources: list configurable resources of all kinds or of selected kinds.
+"""ListConfigResources: list configurable resources of all types or of selected types.
 
-0: client metrics subscriptions only. 1: all kinds.
+0: client metrics subscriptions only. 1: all types.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def handle(
 
 
 def _names(kind: ConfigResourceType, dynamic: ConfigStore, metadata: MetadataCache) -> Iterable[str]:
-    """Return the names of resources of a kind; of groups and subscriptions, only those with configurations."""
+    """Return the names of resources of one type; of groups and subscriptions, only those with configurations."""
     match kind:
         case ConfigResourceType.TOPIC:
             return tuple(metadata.image.topics)

@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker coordinates.
+"""ListGroups: list the groups that this broker coordinates.
 
 1: throttle time. 3: flexible. 4: by state. 5: by type.
 """

@@ -1,4 +1,4 @@
-"""ListOffsets: offsets by time, and the ends of partitions.
+"""ListOffsets: look up offsets by time, and the ends of partitions.
 
 1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 5: an error for new leaders. 6: flexible. 7: the
 record with the highest timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout. 11: the
@@ -54,9 +54,9 @@ class _Reader(NamedTuple):
     """The sender of the request.
 
     Attributes:
-        is_client: whether uncommitted records are hidden; replicas, and tools that pose as replicas, need the end of
+        is_client: whether uncommitted records are hidden. Replicas, and tools that pose as replicas, need the end of
             the log.
-        is_committed: whether to consider only records of decided transactions.
+        is_committed: whether to consider only records before the last stable offset.
         may_follow: whether a follower may answer.
     """
 
@@ -65,7 +65,7 @@ class _Reader(NamedTuple):
     may_follow: bool
 
     def end_of(self, log: PartitionLog) -> int:
-        """Return the first offset that the reader cannot see."""
+        """Return the first offset that is hidden from the reader."""
         return log.readable_to(is_committed=self.is_committed) if self.is_client else log.next_offset
 
 
@@ -73,7 +73,7 @@ class _Reader(NamedTuple):
 def handle(
     call: Call, request: ListOffsetsRequest, *, replicas: Replicas
 ) -> Work[ListOffsetsResponse | DelayedOperation]:
-    """Handle ListOffsets: respond immediately, unless a segment's index has to be rebuilt first."""
+    """Handle ListOffsets; respond immediately, unless a segment's index has to be rebuilt first."""
     asked: dict[Partition, int] = {}
     for topic in request.topics:
         for partition in topic.partitions:
@@ -108,7 +108,7 @@ def _find(
     *,
     is_twice: bool,
 ) -> PartitionResponse:
-    """Return the response for a partition; it is filled in once the offset has been found."""
+    """Return the response for a partition, to be filled in once the offset has been found."""
     response = PartitionResponse(partition.partition_index)
     parts.expect()
 
@@ -127,7 +127,7 @@ def _find(
         if is_twice:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "the request names the partition twice")
         if partition.timestamp < 0 and call.version < _SPECIAL.get(partition.timestamp, _UNKNOWN)[0]:
-            reason = f"timestamp {partition.timestamp} in version {call.version}"
+            reason = f"timestamp {partition.timestamp} is not supported in version {call.version}"
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, reason)
         replica = _replica(replicas, topic, partition, reader)
     except BrokerError as error:
@@ -167,10 +167,10 @@ def _beyond_end(replica: Replica, reader: _Reader) -> TimestampAndOffset:
     """Return the answer if no record is found.
 
     Raises:
-        BrokerError: OFFSET_NOT_AVAILABLE, because a new leader does not yet know how much of its log is committed.
+        BrokerError: OFFSET_NOT_AVAILABLE if a new leader does not know yet how much of its log is committed.
     """
     if reader.is_client and replica.log.high_watermark < replica.epoch_start:
-        reason = f"high watermark {replica.log.high_watermark}, the epoch begins at {replica.epoch_start}"
+        reason = f"the high watermark is {replica.log.high_watermark}, but the epoch begins at {replica.epoch_start}"
         raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, reason)
     return _NOTHING
 
@@ -196,8 +196,8 @@ def _remote(replica: Replica, reader: _Reader) -> TimestampAndOffset:
 
 _VERSIONS = APIS[ApiKey.LIST_OFFSETS].versions
 
-#: The first version that allows each special timestamp, and its result; none of those versions added a field. A dict
-#: lookup takes half the time of comparing with each name.
+#: The first version that allows each special timestamp, and the function that returns its result; none of those
+#: versions added a field. A dict lookup takes half the time of comparisons with each constant.
 _SPECIAL: dict[int, tuple[int, Callable[[Replica, _Reader], TimestampAndOffset]]] = {
     OffsetTimestamp.LATEST: (_VERSIONS.first, _latest),
     OffsetTimestamp.EARLIEST: (_VERSIONS.first, _earliest),
@@ -207,5 +207,5 @@ _SPECIAL: dict[int, tuple[int, Callable[[Replica, _Reader], TimestampAndOffset]]
     OffsetTimestamp.EARLIEST_PENDING_UPLOAD: (11, _remote),
 }
 
-#: No version allows any other special timestamps.
+#: Other negative timestamps, which no version allows.
 _UNKNOWN = (_VERSIONS.last + 1, _remote)

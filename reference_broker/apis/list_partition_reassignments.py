@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the partitions of a ZooKeeper-based cluster that are being moved (KIP-455).
+"""ListPartitionReassignments: list the partitions of a ZooKeeper-based cluster that are being moved (KIP-455).
 
 0: the only version.
 

@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that this broker coordinates.
+"""ListTransactions: list the transactional ids that this broker coordinates.
 
 0: by state and producer id. 1: by age. 2: by a regular expression.
 """
@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Limits on the distinct characters in ids that are matched together, and on the characters matched in one slice.
+#: The maximum numbers of distinct characters in ids that are matched together, and of characters matched in one slice.
 _CHARACTERS_MAX = 1_000
 _SLICE_CHARACTERS = 100_000
 
@@ -66,10 +66,10 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
 
 
 def _matching(text: str, ids: list[str]) -> Generator[None, None, frozenset[str] | ErrorCode]:
-    """Match ids in slices: yield after each slice; return the matching ids, or why the expression was refused.
+    """Match ids in slices, and yield after each slice; return the matching ids, or why the expression was refused.
 
-    Ids may contain any character, and an expression's character sets grow with the number of distinct characters. So
-    ids are matched together only while they have few distinct characters.
+    Ids may contain any character, and an expression's character sets grow with the number of distinct characters.
+    Therefore ids are matched together only as long as they have few distinct characters in total.
     """
     found: frozenset[str] = frozenset()
     together: list[str] = []

@@ -1,10 +1,10 @@
-"""Metadata: brokers, topics, partitions and their leaders.
+"""Metadata: return the brokers, the topics, and their partitions and leaders.
 
 1: rack, controller, internal topics; null asks for all topics, as the empty list does in 0. 2: cluster id. 3: throttle
 time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (for the cluster,
 until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
 
-A topic that is about to be created is unknown in the response, as in Kafka: the client will ask again.
+As in Kafka, the response reports a topic that is about to be created as unknown, and the client asks again.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Partition = MetadataResponse.MetadataResponsePartition
 #: In version 0, replicas that the client cannot reach are left out.
 _UNREACHABLE_REPLICAS_SINCE = 1
 
-#: Since version 6, the client is told if the leader is alive but lacks the client's listener.
+#: Since version 6, the client is told if the leader is alive but does not have the client's listener.
 _LISTENER_ERRORS_SINCE = 6
 
-#: Earlier versions have topic ids and nullable names, but Kafka's brokers accept neither.
+#: Earlier versions have topic ids and nullable names, but Kafka's brokers do not accept them.
 _BY_ID_SINCE = 12
 
 
@@ -49,12 +49,12 @@ def handle(
 ) -> Work[MetadataResponse]:
     """Handle Metadata, and start creating missing topics if the client allows it."""
     by_name = call.version < _BY_ID_SINCE
-    # Each topic is answered once, even if requested twice; names are ignored where ids are given.
+    # Each topic appears once in the response, even if requested twice; names are ignored where ids are given.
     ids: dict[bytes, None] = {}
     names: dict[str | None, None] = {}
     for wanted in request.topics or ():
         if by_name and (wanted.name is None or wanted.topic_id != ZERO_UUID):
-            reason = f"topics have no ids in version {call.version}, and need a name"
+            reason = f"topics cannot be requested by id in version {call.version}, so a name is required"
             raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
         if wanted.topic_id != ZERO_UUID:
             ids[wanted.topic_id] = None
@@ -101,11 +101,11 @@ def handle(
 
 
 class _View:
-    """The brokers as seen by the client, which can only use a leader whose address it gets.
+    """The brokers as the client sees them; it can use a leader only if it gets the leader's address.
 
     Args:
         image: holds the brokers.
-        listener: the listener that the client is connected to.
+        listener: the listener to which the client is connected.
         version: the version of the request.
 
     Attributes:
@@ -170,7 +170,7 @@ def _find(image: MetadataImage, view: _View, name: str | None) -> Work[MetadataR
         return (yield from _describe(topic, view))
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
-        # An invalid name gets its own error, so that clients do not wait for the topic to appear.
+        # An invalid name gets its own error, so clients do not wait for the topic to appear.
         check_characters(name)
     except BrokerError as error:
         code = error.code

@@ -1,6 +1,6 @@
 """OffsetCommit: commit a group's offsets.
 
-1: commit time, which no later version has; served but not advertised, since Kafka 4 removed version 1. 2: lowest
+1: commit time, which no later version has; served but not advertised, since Kafka 4 has removed version 1. 2: lowest
 version of Kafka 4, retention time (until 4). 3: throttle time. 6: leader epoch. 7: static members. 8: flexible. 9:
 member epochs of KIP-848. 10: topic ids instead of names.
 """
@@ -40,7 +40,7 @@ _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
 _SERVED_FROM = 1
 _CURRENT = KNOWN_APIS[ApiKey.OFFSET_COMMIT].stable_versions
 
-#: The retention time that stands for the broker's default.
+#: The retention time that means the broker's default.
 _BROKERS_RETENTION_MS = -1
 
 

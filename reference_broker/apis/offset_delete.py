@@ -1,4 +1,4 @@
-"""OffsetDelete: delete a group's committed offsets for topics that it is not subscribed to.
+"""OffsetDelete: delete a group's committed offsets for topics to which it is not subscribed.
 
 0: the only version.
 """
@@ -33,7 +33,7 @@ def handle(
 ) -> Work[DelayedOperation]:
     """Handle OffsetDelete."""
     topics = metadata.image.topics
-    # Duplicates are deleted once.
+    # Each offset is deleted once, even if the request names it several times.
     known: dict[Partition, None] = {}
     for topic in request.topics:
         for partition in topic.partitions:

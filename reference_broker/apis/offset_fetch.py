@@ -1,4 +1,4 @@
-"""OffsetFetch: the committed offsets of groups.
+"""OffsetFetch: return the committed offsets of groups.
 
 1: lowest version of Kafka 4. 2: null asks for all partitions; an error code for the group. 3: throttle time. 5: leader
 epoch. 6: flexible. 7: whether to wait for offsets of open transactions. 8: several groups. 9: member epochs of KIP-848.
@@ -86,7 +86,7 @@ def _asked(group: Group) -> _Asked:
 
 
 def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:
-    """Return the offsets for the client: none counts as unstable unless the client requires stable offsets."""
+    """Return the offsets for the client; unless it requires stable offsets, none are marked as unstable."""
     if isinstance(outcome, BrokerError) or request.require_stable:
         return outcome
     return outcome._replace(unstable=frozenset())
@@ -174,7 +174,7 @@ def _wanted(
     asked: OffsetFetchRequest.OffsetFetchRequestTopics,
     repetitions: Repetitions,
 ) -> Work[FetchedTopics]:
-    """Return the requested offsets of a topic; a client may name a partition more than once."""
+    """Return the requested offsets for a topic; a client may name a partition more than once."""
     by_id = call.version >= _BY_ID_SINCE
     topic = image.topics_by_id.get(asked.topic_id) if by_id else None
     is_unknown = by_id and topic is None
@@ -191,7 +191,7 @@ def _wanted(
 
 
 def _all(offsets: Fetched) -> list[tuple[str, Sequence[int]]]:
-    """Return the partitions that have a committed offset, by topic."""
+    """Return the partitions that have a committed offset, grouped by topic."""
     by_topic = groupby(sorted(offsets.offsets), lambda partition: partition[0])
     return [(name, [number for _, number in of_topic]) for name, of_topic in by_topic]
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: the end of a leader epoch, which lets clients detect that the log was truncated.
+"""OffsetForLeaderEpoch: return the end of a leader epoch, which lets clients detect that a log was truncated.
 
 2: lowest version of Kafka 4. 3: the id of the requesting replica. 4: flexible.
 """

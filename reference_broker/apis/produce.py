@@ -4,8 +4,8 @@
 and the reasons for refusing them. 9: flexible. 10: the current leader in the response. 11, 12: KIP-890 transactions.
 13: topic ids instead of names.
 
-With acks=0 there is no response: a failure closes the connection, as in Kafka. The connection's next request still
-waits until the batches are in their logs, which limits the memory they take.
+With acks=0 there is no response, and a failure closes the connection, as in Kafka. The connection's next request still
+waits until the batches are in their logs, which limits their memory use.
 
 A response to acks=all that waits for followers is sent when the request times out, at the latest.
 """
@@ -61,20 +61,20 @@ _CURRENT_LEADER_SINCE = since(PartitionResponse, "current_leader")
 
 _ACKS = frozenset(Acks)
 
-#: Looked up once, since every batch uses them.
+#: Converted once, since they are used for every batch.
 _NO_ACKS, _ALL_ACKS = int(Acks.NONE), int(Acks.ALL)
 
-#: Maximum size in bytes of uncompressed records that can be checked in less than a millisecond.
+#: Uncompressed records up to this size in bytes can be checked in less than a millisecond.
 _LONG_BYTES = 64 * 1024
 
-#: Maximum number of topics, or of batches with a producer to check, that take less than a millisecond.
+#: This number of topics, or of batches whose producer is checked, takes less than a millisecond.
 _LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()
 
 
-#: KAFKA-18659: up to 2.5, librdkafka compresses only if versions 0 to 2 are advertised, although brokers no longer
-#: serve them.
+#: KAFKA-18659: librdkafka up to 2.5 compresses only if versions 0 to 2 are advertised, although brokers no longer serve
+#: them.
 _ADVERTISED_FROM = 0
 
 
@@ -129,7 +129,7 @@ def _limit_wait(
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
 ) -> None:
-    """Respond at the timeout if a batch waits for followers, with REQUEST_TIMED_OUT for batches not yet replicated."""
+    """Respond at the timeout if a batch waits for followers; batches not replicated by then get REQUEST_TIMED_OUT."""
     if any(each.error_code == ErrorCode.REQUEST_TIMED_OUT for topic in responses for each in topic.partition_responses):
         parts.end_by(call.now_ms + max(request.timeout_ms, 0), call.timers)
 
@@ -145,10 +145,10 @@ def _append_all(
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
 ) -> Iterator[None]:
-    """Append to one partition after another, and add the results to the responses.
+    """Append to the partitions one after another, and add the results to the responses.
 
-    A step ends after a batch that may have taken long, since a few bytes may decompress to 100 MiB of records. It also
-    ends after many short batches, or after many topics without batches.
+    A step ends after each batch that may have taken long, since a few bytes may decompress to 100 MiB of records. It
+    also ends after many short batches, or after many topics without batches.
     """
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
@@ -182,7 +182,7 @@ def _append_all(
 
 
 def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
-    """Return whether checking a partition's records may take long: there are many, or compression is involved."""
+    """Return whether checking a partition's records may take long, because of their size or of compression."""
     if records is None or len(records) < BATCH_HEADER_BYTES:
         return False
     if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:
@@ -191,9 +191,9 @@ def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
 
 
 def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
-    """Return why the whole request is refused, or None."""
+    """Return why the whole request is refused, or None if it is not."""
     if request.acks not in _ACKS:
-        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
+        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, expected -1, 0 or 1")
     producers, pieces = set(), Pieces(_LOOKED_AT_A_TIME)
     for topic in request.topic_data:
         if pieces.ends():
@@ -204,10 +204,10 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
             if pieces.ends():
                 yield
     if producers and request.transactional_id is None:
-        reason = "records of a transaction need a transactional id"
+        reason = "the request has transactional records, but no transactional id"
         return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
     if len(producers) > 1:
-        reason = f"transactional records of {len(producers)} producers in one request"
+        reason = f"the request has transactional records from {len(producers)} producers, but only one is allowed"
         return BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
     return None
 

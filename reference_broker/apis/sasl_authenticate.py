@@ -1,4 +1,4 @@
-"""SaslAuthenticate: the tokens of a login.
+"""SaslAuthenticate: exchange the tokens of a login.
 
 0: the tokens. 1: how long the login lasts. 2: flexible.
 """

@@ -1,9 +1,9 @@
-"""SaslHandshake: the mechanism for a login, and the mechanisms that a listener offers.
+"""SaslHandshake: choose the mechanism for a login; the response lists the mechanisms that a listener offers.
 
 0: the login's tokens follow without a request header. 1: they follow in SaslAuthenticate.
 
-A listener without SASL also answers: clients ask for the supported APIs, and mistake a broker without this one for a
-Kafka release before 0.10.
+A listener without SASL answers too, because clients mistake a broker that does not support this API for a Kafka release
+before 0.10.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ __all__ = ["handle"]
 
 @serves(ApiKey.SASL_HANDSHAKE)
 def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Handle SaslHandshake on a listener without SASL: there is nothing to log in to."""
+    """Handle SaslHandshake on a listener without SASL, where no login is possible."""
     return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)

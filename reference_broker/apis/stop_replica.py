@@ -1,4 +1,4 @@
-"""StopReplica: the controller of a ZooKeeper-based cluster ends the roles of replicas, and has some of them deleted.
+"""StopReplica: the controller of a ZooKeeper-based cluster ends the roles of replicas, and requests some deletions.
 
 0: lowest version. 1: broker epoch, partitions by topic. 2: flexible. 3: leader epoch, and deletion by partition. 4:
 KRaft controllers.

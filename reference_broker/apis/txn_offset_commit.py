@@ -65,7 +65,7 @@ def handle(
 
 
 def _version(call: Call) -> TransactionVersion:
-    """Return what the request's version supports; see `TransactionCoordinator.ensure_partitions`."""
+    """Return the features that the request's version implies; see `TransactionCoordinator.ensure_partitions`."""
     if call.version > TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2:
         return TransactionVersion.TV_2
     return TransactionVersion.TV_1 if call.version >= _ABORTABLE_SINCE else TransactionVersion.TV_0

@@ -1,9 +1,9 @@
 """UpdateFeatures: change the finalized features of a ZooKeeper-based cluster, whose brokers support none.
 
-0: the lowest version (KIP-584). 1: kinds of upgrades, requests that only validate (KIP-778). 2, which is not served: no
-results per feature.
+0: the lowest version (KIP-584). 1: upgrade types, requests that just validate (KIP-778). 2, which is not served: no
+    results per feature.
 
-Apache Kafka 3 makes the changes even if a request asks only for validation; here, such a request changes nothing.
+Apache Kafka 3 makes the changes even if a request just asks for validation; this broker then changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 _VERSIONS = next(field.versions for field in UpdateFeaturesResponse.FIELDS if field.name == "results")
 
-#: The first version that names the kind of upgrade, rather than whether the level may be lowered.
+#: The first version with an upgrade type, rather than a flag for whether the level may be lowered.
 _KINDS_SINCE = since(UpdateFeaturesRequest.FeatureUpdateKey, "upgrade_type")
 
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: end transactions in partitions, on behalf of a coordinator, or manually if a transaction hangs.
+"""WriteTxnMarkers: end transactions in partitions, sent by a coordinator, or by an administrator for a hanging one.
 
 1: lowest version of Kafka 4, flexible. 2: whether each transaction has its own epoch (KIP-1228).
 """
@@ -24,7 +24,7 @@ MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
-#: Errors of an offsets partition whose groups are on another broker or not loaded.
+#: Errors from an offsets partition whose groups are on another broker or not loaded.
 _NOT_HERE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )

@@ -1,4 +1,4 @@
-"""Offset checks shared by OffsetCommit and TxnOffsetCommit: which offsets go to the group, and the result for each.
+"""Checks shared by OffsetCommit and TxnOffsetCommit: which offsets are passed to the group, and each one's result.
 
 Source: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest` in Apache Kafka.
 """
@@ -22,10 +22,10 @@ OffsetCommitPartition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 Wanted = OffsetCommitPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 
-#: The commit timestamp that stands for the broker's current time.
+#: The commit timestamp that means the broker's current time.
 _BROKERS_TIME = -1
 
-#: Partitions with these codes were passed to the coordinator; if the commit fails there, its error replaces the code.
+#: Partitions with these codes were passed to the group; if the commit fails, its error replaces the code.
 _CODES_OF_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
@@ -58,7 +58,7 @@ class CheckedOffsets:
         self._unknown = unknown
         self._with_topic_ids = with_topic_ids
         self._expire_timestamp = expire_timestamp
-        #: The codes of all partitions, by topic.
+        #: The codes of all partitions, grouped by topic.
         self._codes: list[list[ErrorCode]] = []
         self.need_the_group = False
         self.offsets: dict[Partition, Committed] = {}
@@ -94,7 +94,7 @@ class CheckedOffsets:
         return self._now_ms if given == _BROKERS_TIME else given
 
     def codes(self, error: ErrorCode = ErrorCode.NONE) -> Iterator[Iterator[ErrorCode]]:
-        """Return the partitions' codes by topic; an error from the group applies to all partitions passed to it."""
+        """Return the codes, grouped by topic; an error from the group applies to all partitions passed to it."""
 
         def final(code: ErrorCode) -> ErrorCode:
             return error if error and code in _CODES_OF_THE_GROUP else code

@@ -1,6 +1,6 @@
-"""The group coordinator's interface for the handlers in `apis/`: finds a group's shard and turns errors into responses.
+"""The group coordinator, as the handlers in `apis/` use it. It finds a group's shard and turns errors into responses.
 
-Every callback is called exactly once: with the outcome once it is committed, or with the error that prevents it.
+Every callback is called exactly once, with the outcome once it is committed, or with the error that prevented it.
 
 Source: `GroupCoordinatorService` in Apache Kafka.
 """
@@ -61,7 +61,7 @@ _PASSING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AV
 
 
 class VerifyCommit(Protocol):
-    """Makes sure that a partition of the offsets topic is in a transaction."""
+    """Ensures that a partition of the offsets topic is in a transaction."""
 
     def __call__(
         self,
@@ -74,7 +74,8 @@ class VerifyCommit(Protocol):
     ) -> None:
         """Call `verified` with the verification to use for the append, or `refused` with the error.
 
-        The verification comes from `Producers.begin_verification`; it is None if the transaction is already open there.
+        The verification comes from `Producers.begin_verification`; it is None if the transaction is already open in the
+        log.
         """
 
 
@@ -135,26 +136,26 @@ class GroupCoordinator:
         self._runtime.resigned(number, epoch)
 
     def unload(self) -> None:
-        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
+        """Stop serving, and answer all waiting operations with NOT_COORDINATOR."""
         self._runtime.unload()
 
     @property
     def is_loading(self) -> bool:
-        """Whether a partition is being loaded, so that not all groups are known yet."""
+        """Whether a partition is being loaded, in which case not all groups are known yet."""
         return self._runtime.is_loading
 
     def classic_groups(self) -> Iterator[ClassicGroup]:
-        """Yield the classic groups of all partitions that are served."""
+        """Yield the classic groups of all served partitions."""
         for shard in self._runtime.shards():
             yield from shard.classic_groups.values()
 
     def consumer_groups(self) -> Iterator[ConsumerGroup]:
-        """Yield the KIP-848 groups of all partitions that are served."""
+        """Yield the KIP-848 groups of all served partitions."""
         for shard in self._runtime.shards():
             yield from shard.consumer_groups.values()
 
     def unserved_groups(self) -> Iterator[UnservedGroup]:
-        """Yield the share and streams groups of all partitions that are served."""
+        """Yield the share and streams groups of all served partitions."""
         for shard in self._runtime.shards():
             yield from shard.unserved_groups.values()
 
@@ -168,13 +169,13 @@ class GroupCoordinator:
     # Members.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> None:
-        """Add a member, now or once the other members have joined."""
+        """Add a member, immediately or once the other members have joined."""
         limits = self._limits
         error: BrokerError | None = None
         if not request.group_id:
             error = BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         elif len(request.protocols) > PROTOCOLS_MAX:
-            text = f"there are {len(request.protocols)} protocols, but the limit is {PROTOCOLS_MAX}"
+            text = f"the member has {len(request.protocols)} protocols, but the limit is {PROTOCOLS_MAX}"
             error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
         elif not (
             limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms
@@ -196,7 +197,7 @@ class GroupCoordinator:
             self._join(outcome, answer, now_ms)
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
-        """Call `reply` once with a member's assignment, now or once the leader has sent it."""
+        """Call `reply` once with a member's assignment, immediately or once the leader has sent it."""
         answer = _once(reply)
 
         def refuse(error: BrokerError | None) -> None:
@@ -221,7 +222,7 @@ class GroupCoordinator:
 
         def answer(outcome: BrokerError | None) -> None:
             code = ErrorCode.NONE if outcome is None else outcome.code
-            # While the group is loading, we cannot tell whether the member has an error.
+            # While the group is loading, it is unknown whether the member has an error.
             done(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code)
 
         if not group_id:
@@ -241,14 +242,14 @@ class GroupCoordinator:
     def leave(
         self, group_id: str, members: Sequence[tuple[str, str | None]], done: Done[list[ErrorCode]], now_ms: int
     ) -> None:
-        """Remove members, given by member id and instance id; the outcome is an error code for each."""
+        """Remove members, given by member id and instance id; the outcome is an error code for each member."""
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
             self._submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
 
     def _submit(self, group_id: str, operation: Operation[GroupShard, R], done: Done[R], now_ms: int) -> None:
-        """Submit an operation that may downgrade a consumer group; retry it if the classic group cannot be written."""
+        """Submit an operation that may downgrade a group; retry it if the classic group cannot be written."""
 
         def finished(outcome: R | BrokerError) -> None:
             if isinstance(outcome, StaysConsumerGroup):
@@ -272,7 +273,7 @@ class GroupCoordinator:
         done: Done[None],
         now_ms: int,
     ) -> None:
-        """Commit offsets in a transaction: they take effect when it commits."""
+        """Commit offsets in a transaction; they take effect when it is committed."""
         if not commit.group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return
@@ -302,7 +303,7 @@ class GroupCoordinator:
             number: the partition's number.
             marker: the transaction, and whether it commits.
             transaction_version: the coordinator's version (see `Producers.check_marker`).
-            done: called once: with None when the marker is committed, or with the error.
+            done: called once, with None when the marker is committed, or with the error.
             now_ms: the current time.
         """
         last = LastMarker(marker, transaction_version)
@@ -333,12 +334,12 @@ class GroupCoordinator:
             self._runtime.submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
 
     def forget_topic(self, topic: str, topic_id: bytes, done: Callable[[], None], now_ms: int) -> None:
-        """Delete the offsets committed for a deleted topic, interleaved with other long-running work.
+        """Delete the offsets committed for a deleted topic in steps, interleaved with other long-running work.
 
         Args:
             topic: the topic's name.
             topic_id: the topic's id.
-            done: called once all the topic's offsets that this broker coordinates are deleted.
+            done: called once all offsets of the topic that this broker coordinates are deleted.
             now_ms: the current time.
         """
         left = set(self._runtime.numbers())
@@ -393,7 +394,7 @@ class GroupCoordinator:
 
 
 def _once(reply: Callable[[M], None]) -> Callable[[M], None]:
-    """Return a callback that passes on only its first call: a join that the group has answered may still fail."""
+    """Return a callback that passes on only its first call, since a join that was answered may still fail."""
     is_answered = False
 
     def answer(response: M) -> None:

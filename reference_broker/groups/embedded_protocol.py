@@ -1,4 +1,4 @@
-"""The consumer protocol embedded in JoinGroup and SyncGroup of classic groups: subscriptions and assignments.
+"""The consumer protocol embedded in classic groups' JoinGroup and SyncGroup: subscriptions and assignments.
 
 Both start with a version. An unknown newer version is read as the newest known one, since later versions extend it.
 
@@ -37,7 +37,7 @@ class Subscription(NamedTuple):
 
     Attributes:
         topics: the names of the subscribed topics.
-        owned: the partitions that the consumer owns, by topic id.
+        owned: the partitions that the consumer owns, keyed by topic id.
         rack_id: the rack of the consumer, or None if unknown.
     """
 
@@ -50,7 +50,7 @@ class Assignment(NamedTuple):
     """A consumer's assignment.
 
     Attributes:
-        partitions: by topic id, for existing topics only.
+        partitions: the partitions of existing topics, keyed by topic id.
         user_data: data from the leader's assignor to the member's.
     """
 
@@ -83,7 +83,7 @@ def read_assignment(data: bytes, topics: Mapping[str, TopicFacts]) -> Assignment
 
 
 def readable_version(data: bytes) -> int:
-    """Return the assignment version that the sender of a subscription can read; the first version by default."""
+    """Return the newest assignment version that a subscription's sender can read; by default, the first version."""
     try:
         return _version(data)
     except DecodeError:
@@ -98,7 +98,7 @@ def write_assignment(
     Args:
         version: the version of the encoding.
         partitions: by topic id.
-        names: the topics that the partitions usually belong to.
+        names: the topics to which the partitions usually belong.
         topics: all existing topics.
     """
     ids = {topics[name].topic_id: name for name in names if name in topics}
@@ -116,7 +116,7 @@ def write_assignment(
 
 def _version(data: bytes) -> int:
     if len(data) < _VERSION_BYTES:
-        raise DecodeError("a version", 0, f"{len(data)} bytes are too short for a version")
+        raise DecodeError("a version", 0, f"{len(data)} bytes are too few for a version")
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if version < 0:
         raise DecodeError("a version", 0, f"version {version} is negative")

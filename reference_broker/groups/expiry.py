@@ -1,4 +1,4 @@
-"""Expiry of offsets, for deleted topics and for groups that have long been empty, and of groups without data.
+"""Expiry of offsets of deleted topics and of groups that have long been empty, and expiry of groups without data.
 
 Source: `GroupCoordinatorShard.cleanupGroupMetadata`, `OffsetMetadataManager.cleanupExpiredOffsets` in Apache Kafka.
 """
@@ -20,8 +20,8 @@ from kafkawire.reference_broker.work.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
 
-#: Maximum number of offsets checked or deleted in one step: deleting them takes 5 ms. The rest are handled in further
-#: steps; each shard has its own steps.
+#: Maximum number of offsets checked or deleted in one step; deleting that many takes 5 ms. The rest are handled in
+#: further steps; each shard has its own steps.
 _STEP_OFFSETS = 500
 
 Group = ClassicGroup | ConsumerGroup
@@ -31,8 +31,8 @@ class Expiry:
     """Deletes offsets and groups of a shard.
 
     Args:
-        groups: the classic groups by id.
-        consumer_groups: the KIP-848 groups by id.
+        groups: the classic groups, keyed by id.
+        consumer_groups: the KIP-848 groups, keyed by id.
         offsets: the committed offsets.
         pending: the pending offsets of open transactions.
         timers: timers for the checks.
@@ -81,13 +81,13 @@ class Expiry:
         self._timers.in_turn(now_ms, lambda now_ms: self._check(group_ids, now_ms))
 
     def _check(self, group_ids: Iterator[str], now_ms: int) -> None:
-        """Delete expired offsets, a limited number at a time."""
+        """Delete expired offsets, a limited number in each step."""
         seen = 0
         for group_id in group_ids:
             try:
                 seen += 1 + self._check_group(group_id, now_ms)
             except Exception:
-                # The offsets of the other groups still have to expire.
+                # Continue with the offsets of the other groups.
                 self._check_in_turn(group_ids, now_ms)
                 raise
             if seen >= _STEP_OFFSETS:
@@ -96,7 +96,7 @@ class Expiry:
         self.check_later(now_ms)
 
     def _check_group(self, group_id: str, now_ms: int) -> int:
-        """Delete a group's expired offsets, and the group if it is then unused; return how many offsets it had."""
+        """Delete a group's expired offsets, and the group itself if unused; return how many offsets it had."""
         group = self._groups.get(group_id) or self._consumer_groups.get(group_id)
         if group is None:
             return 0
@@ -114,14 +114,14 @@ class Expiry:
     # Deleted topics.
 
     def forget_topic(self, topic: str, topic_id: bytes) -> bool:
-        """Delete offsets of a deleted topic, so that a new topic with the same name starts without any.
+        """Delete offsets of a deleted topic, so a new topic with the same name starts without any.
 
         Args:
             topic: the topic's name.
             topic_id: the topic's id; offsets with another id belong to a later topic.
 
         Returns:
-            Whether another step is needed, because some offsets may remain.
+            Whether some offsets may remain, in which case another step is needed.
         """
         records: list[CoordinatorRecord] = []
         pending = {(found.group_id, found.partition, found.entry) for found in self._pending.of_topic(topic)}

@@ -1,7 +1,7 @@
 """Online migration of groups between protocols: a classic group of consumers becomes a KIP-848 group when the first
 consumer joins with the new protocol, and a classic group again once the last such consumer is gone.
 
-Each conversion is one batch of records, which deletes the old group and writes the new one.
+Each conversion is one batch of records that deletes the old group and writes the new one.
 
 Source: KIP-848; `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`,
 `ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` in Apache Kafka.
@@ -47,7 +47,7 @@ from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Downgraded", "Migration", "StaysConsumerGroup"]
 
-#: The policies that allow a group to leave the classic protocol, and the ones that allow it to return.
+#: The policies that allow a group to leave the classic protocol, and those that allow it to return.
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")
 
@@ -55,7 +55,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StaysConsumerGroup(BrokerError):
-    """A request's records were not written, because the group cannot be written as a classic one.
+    """A request's records were not written because the group cannot be written as a classic one.
 
     When the request is retried, the group stays a consumer group.
     """
@@ -78,7 +78,7 @@ class Downgraded(NamedTuple):
 
 
 class Migration:
-    """Converts groups between the two kinds.
+    """Converts groups between the two types.
 
     Args:
         outbox: receives the records.
@@ -90,15 +90,15 @@ class Migration:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: The latest downgrade of each group; it goes unused if its record never reaches the log.
+        #: The latest downgrade of each group, which goes unused if its record never reaches the log.
         self._downgraded: dict[str, Downgraded] = {}
-        #: The number of members at which writing a classic group last failed, by group id.
+        #: The number of members with which writing a classic group last failed, keyed by group id.
         self._too_large: dict[str, int] = {}
 
     # From classic to consumer.
 
     def upgrade(self, classic: ClassicGroup) -> ConsumerGroup:
-        """Write the conversion of a classic group; return the consumer group, with the same members.
+        """Write the conversion of a classic group; return the consumer group, which has the same members.
 
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND if the conversion is not allowed or impossible.
@@ -129,7 +129,7 @@ class Migration:
             raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
     def _upgraded(self, classic: ClassicGroup) -> ConsumerGroup:
-        """Return the consumer group: members own what the leader last assigned, except partitions assigned twice."""
+        """Return the consumer group, whose members own the last assignment, except for partitions assigned twice."""
         epoch = classic.generation_id
         group = ConsumerGroup(classic.group_id, epoch, assignment_epoch=epoch)
         for member in classic.members.values():
@@ -166,7 +166,7 @@ class Migration:
     # From consumer to classic.
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str], joining: int = 0) -> bool:
-        """Return whether a group becomes a classic one when some members leave and others replace them.
+        """Return whether a group becomes a classic one when members leave and others replace them.
 
         A classic group is a single record. If the record is too large, the group stays a consumer group until it has
         fewer members.
@@ -192,8 +192,8 @@ class Migration:
 
         Args:
             group: the group; all remaining members use the classic protocol.
-            leaving: the departing members.
-            joining: a member that replaces a departing static member.
+            leaving: the members that leave.
+            joining: a member that replaces a leaving static member.
             now_ms: the current time.
             is_rebalancing: whether the classic group begins with a rebalance.
 
@@ -203,7 +203,8 @@ class Migration:
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
         self._outbox.add_all(group_tombstones(group.group_id, ids, group.resolved))
         record = group_record(classic)._replace(is_held=False)
-        # After other errors the group remains downgraded: a record that was not written in time may be written later.
+        # After other errors, the group remains downgraded, since a record that was not written in time may be written
+        # later.
         self._downgraded[group.group_id] = Downgraded(record, classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:
@@ -211,7 +212,7 @@ class Migration:
                 # The record itself is invalid, so it would never be written.
                 self._downgraded.pop(group.group_id, None)
                 count = self._too_large[group.group_id] = len(classic.members)
-                text = "group %s stays a consumer group: it cannot be written as a classic one of %d members: %s"
+                text = "group %s stays a consumer group; cannot write a classic group of %d members: %s"
                 _log.warning(text, group.group_id, count, error.detail)
                 raise StaysConsumerGroup(error.code, error.detail)
 
@@ -222,7 +223,7 @@ class Migration:
         self._too_large.pop(group_id, None)
 
     def take_downgraded(self, group_id: str, record: CoordinatorRecord) -> Downgraded | None:
-        """Return the group that belongs to a replayed record, or None if it is not cached."""
+        """Return the downgraded group for a replayed record, or None if it is not cached."""
         made = self._downgraded.pop(group_id, None)
         return made if made is not None and made.record is record else None
 
@@ -271,7 +272,7 @@ def _cannot_upgrade(classic: ClassicGroup, reason: str) -> BrokerError:
 
 
 def _not_owned(partitions: Partitions, group: ConsumerGroup) -> Partitions:
-    """Return the partitions that no member owns: a leader may have assigned one twice."""
+    """Return the partitions that no member owns, since a leader may have assigned a partition twice."""
     left = {
         topic_id: frozenset(number for number in numbers if (topic_id, number) not in group.owners)
         for topic_id, numbers in partitions.items()

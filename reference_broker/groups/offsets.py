@@ -19,15 +19,15 @@ _NO_TIMESTAMP = -1
 
 
 class Offsets:
-    """Committed offsets by group and partition."""
+    """Committed offsets, keyed by group and partition."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[Partition, Committed]] = {}
-        #: The number of offsets, by group and topic.
+        #: The number of offsets, keyed by topic and group.
         self._by_topic: dict[str, dict[str, int]] = {}
 
     def of_group(self, group_id: str) -> Mapping[Partition, Committed]:
-        """Return the committed offsets of a group by partition."""
+        """Return the committed offsets of a group, keyed by partition."""
         return self._by_group.get(group_id, {})
 
     def put(self, group_id: str, partition: Partition, entry: Committed) -> None:
@@ -55,7 +55,7 @@ class Offsets:
                 del self._by_topic[topic]
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, Partition, Committed]]:
-        """Yield group, partition and offset for each offset of a topic."""
+        """Yield the group, the partition and the committed offset for each offset of a topic."""
         for group_id in self._by_topic.get(topic, ()):
             for partition, entry in self._by_group[group_id].items():
                 if partition[0] == topic:
@@ -67,10 +67,10 @@ def expired(
 ) -> list[Partition]:
     """Return the partitions whose committed offsets have expired.
 
-    In an empty group, offsets expire together, one retention time after the last member left; if the group never had
-    members, each offset expires one retention time after its commit. In a group with members, offsets of topics without
-    subscribers expire; so do all offsets of an empty KIP-848 group. In both cases, the retention time starts at each
-    commit.
+    In an empty classic group, all offsets expire together, one retention time after the last member left; if the group
+    never had members, each offset expires one retention time after its commit. In a group with members, only offsets of
+    topics without subscribers expire, and in an empty KIP-848 group, all offsets do. In these two cases, the retention
+    time starts when the offset is committed.
     """
     subscribed: Collection[str] = ()
     since_ms = _NO_TIMESTAMP

@@ -1,7 +1,7 @@
-"""The records of one step of a group shard: collected while the step runs, and passed to the runtime when it ends.
+"""The records written by one step of a group shard, collected while it runs and passed to the runtime when it ends.
 
-A step may change several groups and members (one timer may end three sessions), so transitions add their records here
-instead of returning them.
+A step may change several groups and members (one timer may end three sessions), so transitions add their records to the
+outbox instead of returning them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Outbox:
             return Result(reply, records)
 
         def committed(error: BrokerError | None) -> None:
-            # Call every callback even if one fails: they belong to different groups and members.
+            # Call every callback even if one fails, since they belong to different groups and members.
             with ExitStack() as stack:
                 for callback in reversed(callbacks):
                     stack.callback(callback, error)

@@ -1,7 +1,7 @@
 """Offsets that producers commit in transactions; they take effect once a marker commits them.
 
-What counts is the order of the offsets' records, not that of the markers: an offset committed after a pending one
-stays, even if the transaction commits later. Until the transaction ends, the partition remains unstable.
+The order of the offsets' records decides, not that of the markers: an offset committed after a pending one stays in
+effect, even if the transaction is committed later. Until the transaction ends, the partition remains unstable.
 
 Source: `OffsetMetadataManager` in Apache Kafka; KIP-98, KIP-447.
 """
@@ -18,7 +18,7 @@ __all__ = ["PendingOffset", "PendingOffsets"]
 
 
 class PendingOffset(NamedTuple):
-    """An offset of an open transaction.
+    """An offset in an open transaction.
 
     Attributes:
         group_id: the group's id.
@@ -34,14 +34,14 @@ class PendingOffset(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of open transactions."""
+    """The offsets in open transactions."""
 
     def __init__(self) -> None:
-        #: Pending offsets, by producer id, then by group and partition.
+        #: Pending offsets, keyed by producer id, then by group and partition.
         self._by_producer: dict[int, dict[tuple[str, Partition], PendingOffset]] = {}
-        #: Partitions with a later commit, by producer id, group and partition.
+        #: Pending offsets that a later commit has overtaken, given by producer id, group and partition.
         self._superseded: set[tuple[int, str, Partition]] = set()
-        #: The producers with pending offsets, by group and partition.
+        #: The producers with pending offsets, keyed by group and partition.
         self._producers: dict[str, dict[Partition, set[int]]] = {}
 
     def of_group(self, group_id: str) -> Collection[Partition]:
@@ -63,13 +63,13 @@ class PendingOffsets:
         self._producers.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
 
     def committed(self, group_id: str, partition: Partition, record_offset: int) -> None:
-        """Record that an offset written at `record_offset` took effect."""
+        """Record that an offset whose record is at `record_offset` has taken effect."""
         for producer_id in self._producers.get(group_id, {}).get(partition, ()):
             if self._by_producer[producer_id][group_id, partition].record_offset < record_offset:
                 self._superseded.add((producer_id, group_id, partition))
 
     def remove(self, group_id: str, partition: Partition) -> None:
-        """Remove the pending offsets of a partition, because its offset is deleted."""
+        """Remove the pending offsets for a partition, because its committed offset is deleted."""
         for producer_id in list(self._producers.get(group_id, {}).get(partition, ())):
             del self._by_producer[producer_id][group_id, partition]
             self._forget(producer_id, group_id, partition)

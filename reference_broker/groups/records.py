@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: committed offsets and classic groups, as Kafka 4.3 writes them.
+"""Records in `__consumer_offsets`: committed offsets and classic groups, in the form that Kafka 4.3 writes.
 
 Source: `GroupCoordinatorRecordHelpers`, `GroupMetadataManager.replay` in Apache Kafka.
 """
@@ -34,10 +34,10 @@ __all__ = [
 #: The types of records that are read; others are ignored.
 RECORD_TYPES = types_by_key((OffsetCommitKey, OffsetCommitValue), (GroupMetadataKey, GroupMetadataValue))
 
-#: No explicit expiry: the offset is kept for the broker's retention time.
+#: No explicit expiry, in which case the offset is kept for the broker's retention time.
 NO_EXPIRY = -1
 
-#: The version that Kafka 4.3 writes groups in: the newest that older releases can read.
+#: The version in which Kafka 4.3 writes groups, which is the newest that older releases can read.
 _GROUP_VERSION = 3
 
 #: The only version that stores an expiry time.
@@ -52,7 +52,7 @@ class Committed(NamedTuple):
         leader_epoch: the leader epoch of the last record read, or -1 if unknown.
         metadata: text stored by the consumer.
         commit_timestamp: when it was committed, in milliseconds since the epoch.
-        topic_id: the topic's id, which differs from that of a later topic of the same name.
+        topic_id: the topic's id, which distinguishes it from a later topic of the same name.
         expire_timestamp: when it expires, in milliseconds since the epoch; `NO_EXPIRY` to use the broker's retention.
     """
 
@@ -65,7 +65,7 @@ class Committed(NamedTuple):
 
 
 def offset_record(group_id: str, topic: str, number: int, entry: Committed) -> CoordinatorRecord:
-    """Return the record of a committed offset."""
+    """Return the record for a committed offset."""
     expires = entry.expire_timestamp != NO_EXPIRY
     value = OffsetCommitValue(
         entry.offset,
@@ -85,11 +85,11 @@ def offset_tombstone(group_id: str, topic: str, number: int) -> CoordinatorRecor
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
-    """Return the record of a classic group in its current state.
+    """Return the record for a classic group in its current state.
 
     Args:
         group: the group.
-        assignments: assignments by member id; None to use the members' current ones.
+        assignments: assignments, keyed by member id; None to use the members' current ones.
     """
     members = [
         GroupMetadataValue.MemberMetadata(
@@ -121,7 +121,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def stored_group(group_id: str, stored: GroupMetadataValue) -> ClassicGroup:
-    """Return the group in a record; it is stable if it has members."""
+    """Return the group in a record; its state is stable if it has members."""
     group = ClassicGroup(
         group_id,
         state=GroupState.STABLE if stored.members else GroupState.EMPTY,

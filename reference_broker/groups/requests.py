@@ -1,6 +1,6 @@
 """The coordinator's requests and limits.
 
-The handlers in `apis/` build these from messages of any version, so that the coordinator does not depend on versions.
+The handlers in `apis/` build these from messages of any version, so the coordinator does not depend on versions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ __all__ = [
     "TransactionalCommit",
 ]
 
-#: Maximum size of a member's subscriptions in bytes: a larger group record does not fit in the offsets topic.
+#: Maximum size of a member's subscriptions in bytes. With larger ones, the group's record does not fit in the offsets
+#: topic.
 PROTOCOLS_BYTES_MAX = 1024 * 1024
 
 #: Maximum number of protocols of a member, and of subscribed names in one protocol. Consumers have two or three
-#: protocols; each name is checked more than once per turn, and few clusters have that many topics.
+#: protocols, and few clusters have that many topics; each name is checked several times without interruption.
 PROTOCOLS_MAX = 1_000
 SUBSCRIBED_TOPICS_MAX = 50_000
 
@@ -46,10 +47,13 @@ class GroupLimits:
     """Limits of groups, named after the broker's options.
 
     Attributes:
-        group_min_session_timeout_ms: minimum session timeout; with shorter ones, heartbeats would load the broker.
-        group_max_session_timeout_ms: maximum session timeout; with longer ones, partitions of dead members stay unread.
+        group_min_session_timeout_ms: minimum session timeout; with shorter timeouts, heartbeats would burden the
+            broker.
+        group_max_session_timeout_ms: maximum session timeout; with longer timeouts, dead members' partitions stay
+            unread.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first one.
-        group_max_size: maximum number of members of a group; each rebalance costs the leader memory for all of them.
+        group_max_size: maximum number of members of a group; in each rebalance, the leader needs memory for all of
+            them.
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without sending a heartbeat.
         group_consumer_heartbeat_interval_ms: the heartbeat interval of such a member.
         group_consumer_max_size: maximum number of members of a KIP-848 group.
@@ -58,7 +62,7 @@ class GroupLimits:
         group_consumer_regex_refresh_interval_ms: how long the resolved topics of regular expressions stay valid.
         offsets_retention_ms: how long the offsets of an empty group are kept.
         offsets_retention_check_interval_ms: how often to check for expired offsets and groups.
-        of_groups: checked configurations of individual groups, by Kafka's names.
+        of_groups: validated configurations of individual groups, keyed by Kafka's names.
     """
 
     group_min_session_timeout_ms: int
@@ -121,9 +125,9 @@ class Join(NamedTuple):
         rebalance_timeout_ms: how long the member may take to rejoin.
         client_id: the client's name for itself.
         client_host: the host that the client connects from.
-        needs_member_id: whether a new member must rejoin with its assigned id (KIP-394).
+        needs_member_id: whether a new member must rejoin with the id assigned to it (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
-        new_member_id: the id of the member for which the coordinator has created the group; empty until then.
+        new_member_id: the id of the member for which the coordinator has created the group; empty before that.
     """
 
     group_id: str
@@ -146,17 +150,17 @@ class Join(NamedTuple):
             BrokerError: MESSAGE_TOO_LARGE.
         """
         if (size := sum(len(metadata) for _, metadata in self.protocols)) > PROTOCOLS_BYTES_MAX:
-            text = f"the subscriptions have {size} bytes, but the limit is {PROTOCOLS_BYTES_MAX}"
+            text = f"the member's subscriptions have {size} bytes, but the limit is {PROTOCOLS_BYTES_MAX}"
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 class Sync(NamedTuple):
-    """A request for a member's assignment; the leader's carries the assignments of all members.
+    """A request for a member's assignment; that of the leader carries the assignments of all members.
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in SyncGroup.
         protocol_type, protocol_name: the protocol that the member expects, or None if the version does not carry it.
-        assignments: by member id; empty unless sent by the leader.
+        assignments: the assignments, keyed by member id; empty unless the leader sent the request.
     """
 
     group_id: str
@@ -176,10 +180,10 @@ class ConsumerHeartbeat(NamedTuple):
         topics: the subscribed topic names, or None if unchanged.
         regex: subscription pattern for further names; empty for none, None if unchanged.
         assignor: the requested assignor; None to use the group's, or if unchanged.
-        owned: owned partitions by topic id, or None if unchanged.
+        owned: owned partitions, keyed by topic id, or None if unchanged.
         client_id: the client's name for itself.
         client_host: the host that the client connects from.
-        may_lack_id: whether the coordinator generates a missing member id when the member joins.
+        may_lack_id: whether a joining member may omit its id, in which case the coordinator generates one.
     """
 
     group_id: str
@@ -213,11 +217,11 @@ class Commit(NamedTuple):
 
 
 class TransactionalCommit(NamedTuple):
-    """The transaction that an offset commit belongs to.
+    """The transaction to which an offset commit belongs.
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: what the request's sender supports (see `TransactionCoordinator.ensure_partitions`).
+        version: the features that the request's sender supports (see `TransactionCoordinator.ensure_partitions`).
     """
 
     transactional_id: str

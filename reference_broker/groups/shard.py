@@ -1,7 +1,7 @@
 """The groups and offsets of one partition of `__consumer_offsets`: a state machine for the coordinator's runtime.
 
-Each operation returns a `Result`. Committed offsets change when their records are replayed; a classic group changes
-immediately, and its record is written once a generation gets its assignment or the group becomes empty.
+Each operation returns a `Result`. Committed offsets change when their records are replayed. A classic group changes
+immediately; its record is written when a generation gets its assignment, and when the group becomes empty.
 
 Source: `GroupCoordinatorShard` in Apache Kafka.
 """
@@ -86,9 +86,9 @@ class GroupShard:
         computations: runs long computations.
 
     Attributes:
-        classic_groups: by id.
-        consumer_groups: KIP-848 groups, by id.
-        unserved_groups: share and streams groups, by id; each id is in only one of the three.
+        classic_groups: classic groups, keyed by id.
+        consumer_groups: KIP-848 groups, keyed by id.
+        unserved_groups: share and streams groups, keyed by id; each id is in only one of the three mappings.
         offsets: the committed offsets.
         pending: the offsets of open transactions.
     """
@@ -171,7 +171,7 @@ class GroupShard:
                 self._migration.forget(group_id)
                 self._changes.resolution.forget(group_id)
             if value is not None:
-                # Offsets replayed earlier have created a group without members.
+                # Offsets replayed earlier may have created a group without members.
                 self._members.forget(group_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
@@ -200,7 +200,7 @@ class GroupShard:
         return self._step(lambda: action(now_ms))
 
     def _step(self, step: Callable[[], R]) -> Result[R]:
-        """Run a step; a failed step leaves no records behind for the next one."""
+        """Run a step; if it fails, discard its records so they do not become part of the next step."""
         try:
             return self._outbox.take(step())
         except BaseException:
@@ -253,8 +253,8 @@ class GroupShard:
         """Handle a KIP-848 heartbeat; see `Heartbeats.beat`.
 
         Raises:
-            BrokerError: see `Heartbeats.beat`; or the consumer group does not exist, and this heartbeat does not create
-                it.
+            BrokerError: see `Heartbeats.beat`; also if the consumer group does not exist and this heartbeat does not
+                create it.
         """
         check_heartbeat(request)
         return self._step(lambda: self._beat(request, now_ms))
@@ -326,7 +326,7 @@ class GroupShard:
         return self._topics[name].topic_id if name in self._topics else ZERO_UUID
 
     def end_transaction_by(self, marker: LastMarker) -> Result[None]:
-        """Write the marker that ends a producer's transaction, so that its offsets take effect or are dropped."""
+        """Write the marker that ends a producer's transaction; its offsets then take effect or are dropped."""
         return Result(None, marker=marker)
 
     def fetch(self, group_id: str, member_id: str | None = None, epoch: int = -1) -> Result[Fetched]:
@@ -345,7 +345,7 @@ class GroupShard:
         return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> Result[list[ErrorCode]]:
-        """Delete committed offsets of topics that the group is not subscribed to; return a code for each partition.
+        """Delete committed offsets for topics to which the group is not subscribed; return a code for each partition.
 
         Raises:
             BrokerError: the group does not exist, or its subscriptions are unknown.
@@ -424,7 +424,7 @@ class GroupShard:
             self._outbox.add_all(self._endings_of_other(group.group_id))
 
     def _endings_of_other(self, group_id: str) -> list[CoordinatorRecord]:
-        """Return the records that remove an empty group that is not a classic one."""
+        """Return the records that remove an empty group of a type other than classic."""
         group = self.consumer_groups.get(group_id)
         unserved = self.unserved_groups.get(group_id)
         if unserved is not None:

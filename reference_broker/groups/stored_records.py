@@ -1,4 +1,4 @@
-"""Decodes records of the offsets topic, for all types of groups."""
+"""Decode records of the offsets topic, for all types of groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["decode_stored"]
 
 _TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
 
-#: Types whose values hardly matter here; other releases have encoded them differently.
+#: Types whose values are hardly used here; other releases have encoded them differently.
 _UNREAD = frozenset((*UNSERVED_RECORD_TYPES, *NOTED_RECORD_TYPES))
 
 
@@ -20,6 +20,6 @@ def decode_stored(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
     """Decode a record; return None if its type is unknown.
 
     Raises:
-        DecodeError: the key or the value is damaged or has an unknown version, and the value matters.
+        DecodeError: the key is damaged or has an unknown version; or the value does, and it is used.
     """
     return decode(_TYPES, key, value, unread=_UNREAD)

@@ -1,4 +1,4 @@
-"""Topics for the group coordinator: names, ids, numbers of partitions, and change counters."""
+"""Topics, as the group coordinator sees them: names, ids, numbers of partitions, and change counters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TopicFacts(NamedTuple):
 
 
 class Topics(Mapping[str, TopicFacts]):
-    """The existing topics, by name.
+    """The existing topics, keyed by name.
 
     The result of a search remains valid until a counter changes.
     """
@@ -34,7 +34,7 @@ class Topics(Mapping[str, TopicFacts]):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """How many times so far a topic has been added, extended or deleted, or has received an id."""
+        """The number of times that a topic has been added, extended or deleted, or has received an id."""
 
 
 class ClusterTopics(Topics):
@@ -50,11 +50,12 @@ class ClusterTopics(Topics):
 
     def __getitem__(self, name: str) -> TopicFacts:
         topic = self._metadata.image.topics[name]
-        # A member may get an unknown partition, and waits for its leader, as for any partition without one.
+        # A member may get a partition that is not known yet; it then waits for the leader, as for any partition without
+        # one.
         return TopicFacts(topic.topic_id, len(topic.partitions))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._metadata.image.topics  # a tenth of the cost of looking up a missing name
+        return name in self._metadata.image.topics  # ten times cheaper than looking up a missing name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._metadata.image.topics)
@@ -78,6 +79,6 @@ class ClusterTopics(Topics):
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, TopicFacts]) -> int:
-    """Return a hash that changes with the topics of these names; 0 if none of the topics exist."""
+    """Return a hash that changes when the topics with these names do; 0 if none of the topics exist."""
     facts = [(name, *topics[name]) for name in sorted(names) if name in topics]
     return crc32c(repr(facts).encode()) if facts else 0

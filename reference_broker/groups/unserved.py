@@ -1,9 +1,9 @@
-"""Share and streams groups in a log written by Apache Kafka: this broker does not serve them, but keeps their ids.
+"""Share and streams groups in a log written by Apache Kafka. This broker does not serve them, but keeps their ids.
 
-Their records provide what requests for other groups need: the type of each id, whether the group has members, and its
-topics. Members cannot send heartbeats here, so all sessions end one session timeout after loading, as they do in Apache
-Kafka if no member returns. The records stay: the next broker that serves the groups starts new sessions for their
-members.
+Their records contain what requests for other groups need: the type of each id, whether the group has members, and its
+    topics. Members cannot send heartbeats to this broker, so all sessions end one session timeout after loading, as in
+    Apache Kafka if no member returns. The records are kept, and the next broker that serves the groups starts new
+    sessions for their members.
 
 Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
 """
@@ -88,7 +88,7 @@ UNSERVED_RECORD_TYPES = types_by_key(
 
 
 class GroupType(StrEnum):
-    """The type of a group; the values are those of ListGroups."""
+    """The type of a group; the values are those in ListGroups."""
 
     SHARE = "share"
     STREAMS = "streams"
@@ -102,7 +102,7 @@ class UnservedGroup:
         group_id: the group's id.
         kind: see `GroupType`.
         keys: the keys of all the group's records, in order.
-        members: the epochs of members with a session, by member id.
+        members: the epochs of members with a session, keyed by member id.
         epoch: the group epoch.
         assignment_epoch: the epoch of the group's target assignment.
         topics: the topics of a streams group.
@@ -134,7 +134,7 @@ class UnservedGroup:
         return [CoordinatorRecord(key, None) for key in keys]
 
     def check_commit(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check an offset commit: allowed for a streams group, from a member or while the group is empty.
+        """Check an offset commit, which is allowed for a streams group, from a member or while the group is empty.
 
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND for a share group, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
@@ -156,10 +156,10 @@ class UnservedGroup:
             text = f"Member {member_id} is not a member of group {self.group_id}."
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, text)
         if not knows_epochs:
-            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id} needs OffsetCommit 9 or above")
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id} must use OffsetCommit 9 or above")
         if known != epoch:
             raise BrokerError(
-                ErrorCode.STALE_MEMBER_EPOCH, f"the request has epoch {epoch}, but the member's is {known}"
+                ErrorCode.STALE_MEMBER_EPOCH, f"the request has epoch {epoch}, but the member has epoch {known}"
             )
 
     def check_commit_in_transaction(self, commit: Commit) -> None:
@@ -180,7 +180,7 @@ class UnservedGroup:
 
 
 class UnservedGroups(dict[str, UnservedGroup]):
-    """The share and streams groups of a shard by id, as replayed.
+    """The share and streams groups of a shard, keyed by id, as replayed.
 
     Args:
         timers: the shard's timers.
@@ -193,7 +193,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
         self._session_timeout_ms = session_timeout_ms
 
     def loaded(self, now_ms: int) -> None:
-        """Start a session for each loaded member, which cannot be extended here."""
+        """Start a session for each loaded member; it cannot be extended."""
         if self:
             self._timers.at(now_ms + self._session_timeout_ms, self._end_sessions)
 

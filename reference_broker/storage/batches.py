@@ -1,4 +1,4 @@
-"""Stored batches: each is a header and a region of a file.
+"""Stored batches, each represented by its header and a region of a file.
 
 Searching and recovery read only headers; the few operations that need records (lookup by time, internal topics) read
 one batch at a time.
@@ -42,8 +42,8 @@ __all__ = [
     "record_timestamps",
 ]
 
-#: Initial and maximum read-ahead: a disk call costs as much as copying a few KiB, and with large batches little of the
-#: data read goes unused.
+#: Initial and maximum read-ahead. A disk call costs as much as copying a few KiB, and with large batches little of the
+#: data that is read ahead goes unused.
 _AHEAD_BYTES = 4 * 1024
 _AHEAD_BYTES_MAX = 256 * 1024
 
@@ -81,7 +81,7 @@ class BatchHeader(NamedTuple):
         base_offset: offset of the first record.
         leader_epoch: epoch of the leader that wrote it.
         magic: version of the batch format.
-        crc: checksum of everything from the attributes on.
+        crc: checksum of everything after it, beginning with the attributes.
         attributes: bits; see the properties below.
         last_offset_delta: the last offset, relative to the base offset.
         base_timestamp: timestamp of the first record.
@@ -114,7 +114,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """How the records are compressed."""
+        """The compression type of the records."""
         return self.attributes & BATCH_COMPRESSION_MASK
 
     @property
@@ -137,7 +137,7 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
     """Return the header of a batch.
 
     Args:
-        data: holds at least the header.
+        data: contains at least the header.
         at: where the batch begins in `data`.
         position: where the batch begins in the file.
     """
@@ -146,7 +146,7 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
 
 
 class Window:
-    """A part of a file, read ahead: one disk call reads many small batches.
+    """A part of a file that is read ahead, so one disk call reads many small batches.
 
     Args:
         file: the file, which is read sequentially.
@@ -162,7 +162,7 @@ class Window:
 
         Raises:
             PartialBatch: the file ends before the batch does.
-            DecodeError: this is not a batch of magic 2.
+            DecodeError: the position does not hold a batch with magic 2.
         """
         at = self._reach(position, BATCH_HEADER_BYTES)
         left = self._file.size_bytes - position
@@ -170,9 +170,7 @@ class Window:
             raise PartialBatch(position, left, None)
         header = parse_header(self._data, at, position)
         if header.magic != BATCH_MAGIC:
-            raise DecodeError(
-                "magic", position, f"the magic is {header.magic}, but batches of a log have {BATCH_MAGIC}"
-            )
+            raise DecodeError("magic", position, f"the magic is {header.magic}, but a log has batches of {BATCH_MAGIC}")
         if header.size_bytes < BATCH_HEADER_BYTES:
             reason = f"the batch has {header.size_bytes} bytes, but at least {BATCH_HEADER_BYTES} are needed"
             raise DecodeError("batch_length", position, reason)
@@ -197,7 +195,7 @@ def headers(file: File, position: int, end_offset: int, lowest: int | None = Non
         file: the file of a segment.
         position: the start of a batch.
         end_offset: the offset after the last batch.
-        lowest: the lowest offset allowed; each batch must come after the previous one; None skips these checks.
+        lowest: the lowest offset allowed; each batch must also come after the previous one; None skips these checks.
 
     Raises:
         DecodeError: a batch is damaged, or the file ends inside it.
@@ -220,7 +218,7 @@ def headers(file: File, position: int, end_offset: int, lowest: int | None = Non
 
 
 def check_crc(header: BatchHeader, covered: Buffer) -> None:
-    """Compare the checksum of a batch with its content.
+    """Verify the checksum of a batch against its content.
 
     Args:
         header: the header of the batch.
@@ -239,8 +237,8 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
 def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
     """Verify the checksum of a batch that is followed by a gap in the offsets.
 
-    Compaction leaves such gaps. So does a damaged length that spans the following batches, but then the checksum is
-    wrong.
+    Compaction leaves such gaps. A damaged length that spans the following batches looks like one too, but then the
+    checksum is wrong.
 
     Args:
         file: holds the batch.
@@ -271,7 +269,7 @@ def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offs
 
 
 def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) -> None:
-    """Check the offsets of a batch read from a file, since its checksum does not cover them.
+    """Check the offsets of a batch read from a file, which its checksum does not cover.
 
     Args:
         header: header of the batch.

@@ -1,6 +1,7 @@
 """Read and write small files on the broker's disk; `sdk/storage/` defines their formats.
 
-Unreadable files raise `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
+A file that cannot be parsed raises `DamagedFile`; the caller decides whether the content can be restored from
+elsewhere.
 
 Source: `CleanShutdownFileHandler` in Apache Kafka.
 """
@@ -76,8 +77,8 @@ DIRECTORY_FILES = frozenset(
 
 _Parsed = TypeVar("_Parsed")
 
-#: The maximum file size: more than a checkpoint of 400,000 partitions with the longest names needs, and more than the
-#: largest request, which limits the size of a topic's configuration. Reading more would waste time and memory.
+#: The maximum file size. It exceeds the size of a checkpoint for 400,000 partitions with the longest names, and that of
+#: the largest request, which limits the size of a topic's configuration. Reading more would waste time and memory.
 _TEXT_BYTES_MAX = 128 * 1024 * 1024
 
 
@@ -158,7 +159,7 @@ def read_parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Pa
     content = read_file(disk, path, _TEXT_BYTES_MAX + 1)
     try:
         if content is not None and len(content) > _TEXT_BYTES_MAX:
-            raise DamagedContent(f"it has more than {_TEXT_BYTES_MAX} bytes")
+            raise DamagedContent(f"the file is larger than {_TEXT_BYTES_MAX} bytes")
         return None if content is None else parse(content)
     except DamagedContent as damage:
         raise DamagedFile(disk.describe(path), damage.reason) from None

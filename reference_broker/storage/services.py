@@ -1,7 +1,7 @@
 """Services for logs: a disk, threads for blocking work, and timers.
 
 Blocking work (syncing, creating and removing files, checkpoints) is handed to `background`; everything else, and all
-state, stays on the thread that handles requests.
+state, stays on the request thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LogServices:
     Attributes:
         disk: holds the files.
         background: see `Background`.
-        timers: for later work.
+        timers: schedule work for later.
         clock: returns the time in milliseconds, for `lines` and for retries.
         lines: writes log lines caused by clients, with repetitions suppressed.
     """
@@ -41,7 +41,7 @@ class LogServices:
     lines: LogLimit = field(default_factory=lambda: LogLimit(logger))
 
     def tell_shortage(self, folder: str, error: Exception) -> None:
-        """Log that work on a log will be retried later, because no file descriptor was free."""
+        """Report that work on a log will be retried later because no file descriptor was free."""
         where = self.disk.describe(folder)
         text = "%s: retrying later because of too few file descriptors (ulimit -n): %s"
         self.lines.error(("descriptors", where), self.clock(), text, where, error)

@@ -1,8 +1,8 @@
-"""The transaction coordinator's interface for the handlers in `apis/`.
+"""The transaction coordinator, as the handlers in `apis/` use it.
 
-It finds the shard of a transactional id, assigns producer ids and starts writing markers.
+It finds the shard of a transactional id, assigns producer ids, and starts the writing of markers.
 
-Every callback is called exactly once: with the outcome once it is committed, or with the error that prevents it.
+Every callback is called exactly once, with the outcome once it is committed, or with the error that prevented it.
 
 Source: `TransactionCoordinator`, `AddPartitionsToTxnManager`, `ReplicaManager.handleProduceAppend` in Apache Kafka.
 """
@@ -34,7 +34,7 @@ R = TypeVar("R")
 #: Pause before retrying a step that failed only because of an unfinished write or a full queue.
 _RETRY_MS = 100
 
-#: After these errors, another broker continues the transaction, or this one does so after reloading the partition.
+#: After these errors, another broker continues the transaction, or this broker does after reloading the partition.
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -56,8 +56,8 @@ class _WithoutId:
 class _Endings(NamedTuple):
     """The `TransactionListener` of one shard.
 
-    A step that has begun continues in the partition that holds the transaction. A broker may lead the partition before
-    its image contains the topic, whose size determines which partition an id belongs to.
+    A step that has begun continues in the partition that holds the transaction. This partition is stored, since a
+    broker may lead it before its image contains the topic, whose size determines the partition of an id.
 
     Attributes:
         coordinator: performs the steps.
@@ -97,7 +97,7 @@ class TransactionCoordinator:
         self._limits = limits
         self._producer_ids = producer_ids
         self._markers = Markers(timers, write_marker)
-        #: The timers of steps to retry, by transactional id.
+        #: The timers of steps to retry, keyed by transactional id.
         self._retries: dict[str, Timer] = {}
         #: Operations waiting for a producer id.
         self._without_id: dict[_WithoutId, None] = {}
@@ -117,14 +117,14 @@ class TransactionCoordinator:
     def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> None:
         """Serve a partition of the topic; see `CoordinatorRuntime.elected`.
 
-        Earlier work on its transactions is dropped: loading the partition restarts the unfinished ones.
+        Earlier work on its transactions is dropped, since loading the partition resumes those that are unfinished.
         """
         transactional_ids = self._ending_in(number)
         if self._runtime.elected(number, log, leader_epoch, now_ms):
             self._leave(transactional_ids)
 
     def resigned(self, number: int, epoch: int | None = None) -> None:
-        """Stop serving a partition of the topic, and stop writing the markers of its transactional ids.
+        """Stop serving a partition of the topic, and stop writing markers for its transactional ids.
 
         See `CoordinatorRuntime.resigned`.
         """
@@ -135,14 +135,14 @@ class TransactionCoordinator:
                 self._refuse(waiting)
 
     def unload(self) -> None:
-        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
+        """Stop serving, and answer all waiting operations with NOT_COORDINATOR."""
         self._runtime.unload()
         self._leave([*self._markers.ids(), *self._retries])
         for waiting in list(self._without_id):
             self._refuse(waiting)
 
     def _ending_in(self, number: int) -> list[str]:
-        """Return the transactional ids of a partition whose transactions are ending or waiting for a retry."""
+        """Return a partition's transactional ids whose transactions are ending or waiting for a retry."""
         shard = self._runtime.shard(number)
         known = () if shard is None else shard.transactions
         return [each for each in dict.fromkeys((*self._markers.ids(), *self._retries)) if each in known]
@@ -163,7 +163,7 @@ class TransactionCoordinator:
 
     @property
     def is_loading(self) -> bool:
-        """Whether a partition is being loaded, so that not all transactional ids are known yet."""
+        """Whether a partition is being loaded, in which case not all transactional ids are known yet."""
         return self._runtime.is_loading
 
     def _submit_by_id(
@@ -199,7 +199,7 @@ class TransactionCoordinator:
 
         def given(waiting: _WithoutId, found: int | BrokerError) -> None:
             if waiting not in self._without_id:
-                return  # the operation has been refused; the id stays unused
+                return  # the operation has been refused, so the id stays unused
             del self._without_id[waiting]
             if isinstance(found, BrokerError):
                 done(found)
@@ -223,12 +223,12 @@ class TransactionCoordinator:
         Args:
             transactional_id: the id; not empty.
             timeout_ms: how long its transactions may be open.
-            expected: the producer's current id and epoch, if it only wants a higher epoch.
+            expected: the producer's current id and epoch, if it just wants a higher epoch.
             done: called once with the producer or the error.
             now_ms: the current time.
         """
         if not 0 < timeout_ms <= self._limits.max_timeout_ms:
-            reason = f"the timeout is {timeout_ms} ms, but must be from 1 to {self._limits.max_timeout_ms}"
+            reason = f"the timeout is {timeout_ms} ms, but it must be between 1 and {self._limits.max_timeout_ms}"
             done(BrokerError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, reason))
             return
 
@@ -254,7 +254,7 @@ class TransactionCoordinator:
             transactional_id: the id.
             producer: the requesting producer.
             partitions: the partitions, including those of internal topics.
-            client_version: level of transaction.version that the client uses.
+            client_version: the level of transaction.version that the client uses.
             done: called once with None or the error.
             now_ms: the current time.
         """
@@ -276,7 +276,7 @@ class TransactionCoordinator:
         done: Done[Mapping[Partition, BrokerError]],
         now_ms: int,
     ) -> None:
-        """Find the partitions that are not in the transaction; `done` is called once with these or the error."""
+        """Find the partitions that are not in the transaction; `done` is called once with them or with the error."""
         if not transactional_id:
             done(_empty_id())
             return
@@ -294,15 +294,15 @@ class TransactionCoordinator:
         done: Callable[[Mapping[Partition, BrokerError]], None],
         now_ms: int,
     ) -> None:
-        """Make sure that partitions are in a transaction before an append to them.
+        """Ensure that partitions are in a transaction before an append to them.
 
         Args:
             transactional_id: the id.
             producer_id: producer id of the batches.
             epoch: epoch of the batches.
             topic_partitions: the partitions to append to.
-            transaction_version: capabilities of the request: 2 adds the partitions; 1 only checks, and knows
-                TRANSACTION_ABORTABLE; 0 only checks, and gets INVALID_TXN_STATE.
+            transaction_version: the features that the request's sender supports. With 2, the partitions are added. With
+            1 and 0, they are only checked; the error is TRANSACTION_ABORTABLE with 1, and INVALID_TXN_STATE with 0.
             done: called once with the refused partitions and the errors.
             now_ms: the current time.
         """
@@ -353,7 +353,7 @@ class TransactionCoordinator:
     # The ends of transactions, for `_Endings`.
 
     def end_prepared(self, number: int, transaction: Transaction, now_ms: int) -> None:
-        """Write the markers once the prepare record is committed, however long that takes."""
+        """Write the markers once the prepare record is committed, no matter how long that takes."""
 
         def answered(outcome: bool | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
@@ -372,7 +372,7 @@ class TransactionCoordinator:
         self._runtime.submit_to(number, lambda shard: shard.complete(transaction, now_ms), answered, now_ms)
 
     def abort_late(self, number: int, transaction: Transaction, now_ms: int) -> None:
-        """Abort a transaction that has been open for too long; after an error, the next check finds it again."""
+        """Abort a transaction that has been open for too long; after an error, the next check will find it again."""
         self._submit_with_id(
             number,
             lambda shard, fresh_id: shard.abort(transaction, fresh_id, now_ms),
@@ -398,9 +398,9 @@ class TransactionCoordinator:
     # Inspection.
 
     def describe(self, transactional_id: str, done: Done[Transaction | None], now_ms: int) -> None:
-        """Call `done` with a transaction or, if the id is unknown, None.
+        """Call `done` with a transaction, or with None if the id is unknown.
 
-        A prepared transaction has the partitions that still lack a marker.
+        If the transaction is prepared, its partitions are those that still lack a marker.
         """
 
         def answered(outcome: Transaction | BrokerError | None) -> None:
@@ -413,7 +413,7 @@ class TransactionCoordinator:
         return transaction if remaining is None else transaction.without_others(remaining)
 
     def transactions(self) -> Iterator[Transaction]:
-        """Yield the transactions of all partitions that are served."""
+        """Yield the transactions of all served partitions."""
         for shard in self._runtime.shards():
             yield from shard.transactions.values()
 

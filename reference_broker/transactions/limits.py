@@ -18,11 +18,11 @@ class TransactionLimits:
     """Limits of transactions, named after the broker's options.
 
     Attributes:
-        max_timeout_ms: longest transaction timeout that a producer may request.
+        max_timeout_ms: the longest transaction timeout that a producer may request.
         abort_interval_ms: how often to check for transactions that have been open for too long.
         id_expiration_ms: how long a transactional id without an open transaction is kept.
         id_expiration_interval_ms: how often to check for expired ids.
-        retry_backoff_ms: pause before retrying to add a partition while the previous transaction completes.
+        retry_backoff_ms: the pause before another attempt to add a partition while the previous transaction completes.
         retry_backoff_max_ms: how long to keep retrying.
     """
 

@@ -1,9 +1,10 @@
-"""The markers of ending transactions, on their way to the brokers that lead the partitions.
+"""Send the markers of ending transactions to the brokers that lead the partitions.
 
-One WriteTxnMarkers request is in flight to each broker; markers that arrive meanwhile share the next. A marker is
-resent, perhaps to another broker, until it is written, refused for good, or its partition is deleted. This broker
-writes its own markers without a request. A marker with an outdated epoch is refused for good: the partition has seen
-a later epoch, and a coordinator that has been replaced can commit nothing.
+One WriteTxnMarkers request at a time is in flight to each broker; markers that arrive meanwhile share the next one. A
+marker is resent, perhaps to another broker, until it is written or permanently refused, or its partition is deleted.
+For partitions that this broker leads, it writes the markers without a request. A marker with an outdated epoch is
+permanently refused, since the partition has seen a later epoch, and a coordinator that has been replaced can commit
+nothing.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where an
 unexpected error stops the broker.
@@ -32,23 +33,23 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["ABSENCES_MAX", "MARKERS_MAX", "MarkerChannels"]
 
-#: Markers in one request: a broker responds once it has written all of them, and one huge transaction should not hold
-#: up the others.
+#: The maximum number of markers in one request. A broker responds once it has written all of them, and one huge
+#: transaction should not delay the others.
 MARKERS_MAX: Final = 1_000
 
-#: The first and the longest pause before a marker is resent: a new leader is known within milliseconds, and a
+#: The first and the longest pause before a marker is resent. A new leader becomes known within milliseconds, and a
 #: broker restarts within seconds. Kafka does not pause.
 _PAUSE_MS: Final = 20
 _PAUSE_MAX_MS: Final = 1_000
 
 #: A partition that has never appeared in the image is considered deleted after this many lookups, which take 10 to 15
-#: seconds; lookups are counted rather than timed because a machine's clock may be adjusted just after startup. After a
-#: controller is elected, the image receives the partitions in several requests, and the coordinator may be elected
-#: before the first of them. Kafka does not wait: it completes the transaction, and the partition never gets its marker.
+#: seconds; lookups are counted because a machine's clock may be adjusted just after startup. After the election of a
+#: controller, the image receives the partitions in several requests, and the coordinator may be elected before the
+#: first of them. Kafka does not wait: it completes the transaction, and the partition never gets its marker.
 ABSENCES_MAX: Final = 15
 
-#: Errors that go away once a leader is elected, or a disk or broker is back. A marker is also resent after any other
-#: error, but those indicate a defect.
+#: Errors that disappear once a leader is elected, or a disk or broker is available again. A marker is also resent after
+#: any other error, but such an error indicates a defect.
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -77,8 +78,8 @@ class _Entry:
     Attributes:
         failures: how many attempts to write the marker have failed.
         is_known: whether the image has contained the partition since the marker arrived.
-        absences: how many lookups did not find the partition in a trustworthy image.
-        is_over: whether the marker has an outcome or has been abandoned.
+        absences: how many lookups did not find the partition, although the image was complete enough to be trusted.
+        is_over: whether the marker has had its outcome or has been abandoned.
     """
 
     __slots__ = (
@@ -114,7 +115,7 @@ class _Entry:
 
 
 class MarkerChannels:
-    """The channels to all brokers; `write` is a `WriteMarker`.
+    """The channels to all brokers; their `write` method is a `WriteMarker`.
 
     Args:
         peers: the brokers.
@@ -125,8 +126,8 @@ class MarkerChannels:
         self._peers = peers
         self._own = own
         self._lines = LogLimit(_log)
-        #: Waiting markers, by broker. `Markers` limits their number: each partition of an ending transaction waits
-        #: once.
+        #: Waiting markers, keyed by broker. Their number is limited, since `Markers` submits each partition of an
+        #: ending transaction only once at a time.
         self._waiting: defaultdict[int, deque[_Entry]] = defaultdict(deque)
         #: The brokers to which a request is in flight or about to be sent.
         self._busy: set[int] = set()
@@ -141,7 +142,7 @@ class MarkerChannels:
     ) -> Cancel:
         """Write a marker; see `WriteMarker`.
 
-        The error is one of `REFUSED_FOR_GOOD`, or UNKNOWN_TOPIC_OR_PARTITION if the partition was deleted.
+        The error is one of `REFUSED_FOR_GOOD`, or UNKNOWN_TOPIC_OR_PARTITION if the partition has been deleted.
         """
         entry = _Entry(partition, marker, transaction_version, done)
         self._route([entry])
@@ -176,7 +177,7 @@ class MarkerChannels:
         if entry.is_known:
             return True
         if TRANSACTION_STATE_TOPIC not in self._peers.image().topics:
-            return False  # elected, but the image does not yet contain even the coordinator's topic
+            return False  # elected, but not even the coordinator's topic is in the image yet
         entry.absences += 1
         return entry.absences > ABSENCES_MAX
 
@@ -199,7 +200,7 @@ class MarkerChannels:
     def _take(self, broker_id: int) -> tuple[list[_Entry], list[_Entry]]:
         """Take the markers for the next request, and those whose partitions now have another leader.
 
-        A response names producers, not transactions, so a request contains at most one transaction per producer.
+        A response identifies producers, not transactions, so a request contains at most one transaction per producer.
         """
         waiting = self._waiting[broker_id]
         taken: list[_Entry] = []
@@ -237,7 +238,7 @@ class MarkerChannels:
         self._judge({entry: error})
 
     def _judge(self, outcomes: Mapping[_Entry, BrokerError | None]) -> None:
-        """Finish the markers that are written or refused for good, and resend the others."""
+        """Finish the markers that are written or permanently refused, and resend the others."""
         failed: dict[_Entry, BrokerError] = {}
         for entry, error in outcomes.items():
             if error is None or error.code in REFUSED_FOR_GOOD:
@@ -261,7 +262,7 @@ class MarkerChannels:
         entry.is_over = True
         try:
             entry.done(error)
-        except Exception:  # a defect, which must not hold up other transactions
+        except Exception:  # a defect, which must not delay other transactions
             self._lines.exception("marker", self._peers.now_ms(), "failed to process the outcome of a marker")
 
     def _report(self, entry: _Entry, error: BrokerError) -> None:
@@ -287,7 +288,7 @@ def _request(entries: Iterable[_Entry]) -> WriteTxnMarkersRequest:
 
 
 def _codes(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, Partition], int]:
-    """Return the error codes of a response by producer id and partition."""
+    """Return the error codes in a response, keyed by producer id and partition."""
     return {
         (marker.producer_id, (topic.name, partition.partition_index)): partition.error_code
         for marker in response.markers
@@ -297,10 +298,10 @@ def _codes(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, Partition], 
 
 
 def _error(broker_id: int, entry: _Entry, codes: Mapping[tuple[int, Partition], int]) -> BrokerError | None:
-    """Return the error of a marker in a response, or None if the marker was written."""
+    """Return the error for a marker in a response, or None if the marker was written."""
     code = codes.get((entry.marker.producer_id, entry.partition))
     if code == ErrorCode.NONE:
         return None
     if code is None:
-        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {broker_id} omitted it from its response")
+        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {broker_id} omitted the marker in its response")
     return BrokerError(code, f"broker {broker_id}")

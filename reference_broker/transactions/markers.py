@@ -1,8 +1,8 @@
 """Writes the markers of ending transactions to all of their partitions.
 
 A marker that cannot be written, for example because a log is offline or a group coordinator is loading, is retried with
-growing pauses until it is written or its topic is deleted. If a later marker of the same producer has already been
-written, ours is no longer needed.
+increasing pauses until it is written or its topic is deleted. Once a later marker of the same producer has been
+written, the earlier one is no longer needed.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
 epoch leaves the transaction unfinished until the coordinator moves.
@@ -30,7 +30,7 @@ __all__ = ["REFUSED_FOR_GOOD", "Markers", "WriteMarker"]
 #: Maximum number of markers that are written in one step, which takes a few milliseconds.
 _STEP_MARKERS = 200
 
-#: Pause before a marker is retried; it doubles up to the maximum.
+#: The first pause before a marker is retried, and the maximum to which it is doubled.
 _BACKOFF_MS = 100
 _BACKOFF_MAX_MS = 5_000
 
@@ -62,11 +62,11 @@ class WriteMarker(Protocol):
         now_ms: int,
         /,
     ) -> Cancel:
-        """Call `done` once: when the marker is committed, or with the error.
+        """Write a marker, and call `done` once, with None when the marker is committed, or with the error.
 
         Returns:
-            A function that abandons the marker if it has not been sent yet, and otherwise has no effect; once
-            abandoned, `done` need not be called.
+            A function that abandons the marker if it has not been sent yet, and otherwise has no effect. For an
+            abandoned marker, `done` need not be called.
         """
         ...
 
@@ -80,8 +80,8 @@ class _Sending:
         todo: the partitions to try in this round.
         in_flight: the number of attempts without an outcome.
         rounds: the number of failed rounds.
-        timer: for the next step.
-        cancels: abandon the attempts of this round.
+        timer: the timer for the next step.
+        cancels: functions that abandon the attempts of this round.
     """
 
     __slots__ = (
@@ -130,7 +130,7 @@ class Markers:
         Args:
             transaction: the transaction; no effect if its markers are already being written.
             coordinator_epoch: epoch of the coordinator.
-            done: called with the current time once all markers are written; never called if the transactional id is
+            done: called with the current time once all markers are written; not called if the transactional id is
                 cancelled.
             now_ms: the current time.
         """
@@ -149,7 +149,7 @@ class Markers:
         return None if sending is None else frozenset(sending.remaining)
 
     def cancel(self, transactional_id: str) -> None:
-        """Stop writing the markers of a transactional id, because another broker coordinates it."""
+        """Stop writing the markers of a transactional id that another broker now coordinates."""
         sending = self._sending.pop(transactional_id, None)
         if sending is not None:
             sending.is_cancelled = True

@@ -69,7 +69,7 @@ def verify_commit(
     refused: Callable[[BrokerError], None],
     now_ms: int,
 ) -> None:
-    """Make sure that a partition of the offsets topic is in a transaction; see `VerifyCommit`."""
+    """Ensure that a partition of the offsets topic is in a transaction; see `VerifyCommit`."""
     name, number = partition
     transactional_id, producer_id, epoch, version = transaction
     try:
@@ -98,7 +98,7 @@ def verify_commit(
 
 
 def _told(error: BrokerError) -> BrokerError:
-    """Return the error to report for a commit; clients can handle a loading coordinator, but not a network error."""
+    """Return the error to report for a commit: clients can handle a loading coordinator, but not a network error."""
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
     return error

@@ -1,4 +1,4 @@
-"""The other brokers, as reached by the transaction coordinator and its callers.
+"""Access to the other brokers, for the transaction coordinator and its callers.
 
 Source: `InterBrokerSendThread` and `MetadataCache.getPartitionLeaderEndpoint` in Apache Kafka.
 """
@@ -30,7 +30,7 @@ class Peers(NamedTuple):
         links: links to the other brokers.
         timeout_ms: how long to wait for a response, as in `request.timeout.ms`.
         post: schedules a function for a later turn of the loop.
-        later: the timer for retries.
+        later: schedules retries.
         now_ms: returns the broker's time.
     """
 

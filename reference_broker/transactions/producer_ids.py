@@ -14,8 +14,7 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["ProducerIds", "Then"]
 
-#: The next block is reserved in advance when the unused share of the current one falls to one in this many, as in
-#: Kafka.
+#: The next block is reserved when one in this many ids of the current block is left, as in Kafka.
 _REFILL_PART: Final = 10
 
 #: Receives an id, or the error to send to the client.
@@ -33,7 +32,7 @@ class ProducerIds:
         self._source = blocks
         self._blocks: deque[range] = deque()
         self._refill_below = 1
-        # At most one callback per open connection, since a connection has one request at a time.
+        # At most one callback per open connection, since a connection handles one request at a time.
         self._waiting: deque[Then] = deque()
         self._is_reserving = False
 

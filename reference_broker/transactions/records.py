@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`, as Kafka 4.3 writes them with transaction.version 2.
+"""Records in `__transaction_state`, in the form that Kafka 4.3 writes with transaction.version 2.
 
 Source: `TransactionLog`, `TransactionCoordinatorRecordSerde` in Apache Kafka.
 """
@@ -24,7 +24,7 @@ _VALUE_VERSION = TransactionLogValue.SCHEMA.versions.last
 
 
 def transaction_record(transaction: Transaction) -> CoordinatorRecord:
-    """Return the record of a transaction."""
+    """Return the record for a transaction."""
     partitions = None
     if transaction.state is not TransactionState.EMPTY:
         by_topic = groupby(sorted(transaction.partitions), lambda partition: partition[0])
@@ -53,7 +53,7 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def stored_transaction(transactional_id: str, stored: TransactionLogValue) -> Transaction:
-    """Return the transaction of a record.
+    """Return the transaction in a record.
 
     Raises:
         ValueError: the state is unknown.

@@ -1,7 +1,7 @@
 """The transactions of one partition of `__transaction_state`: a state machine for the coordinator's runtime.
 
 Each operation returns a `Result`; a transaction changes once its record is in the log. The listener performs the
-actions beyond the shard: writing markers, and aborting transactions.
+actions outside the shard, such as writing markers.
 
 Source: `TransactionStateManager`, `TransactionCoordinator` in Apache Kafka.
 """
@@ -35,8 +35,8 @@ __all__ = ["TransactionListener", "TransactionShard"]
 
 R = TypeVar("R")
 
-#: Maximum number of transactional ids checked in one step: removing them takes 5 ms. The rest are checked in further
-#: steps; each shard has its own steps.
+#: Maximum number of transactional ids checked in one step; removing that many takes 5 ms. The rest are checked in
+#: further steps; each shard has its own steps.
 _STEP_IDS = 500
 
 
@@ -59,7 +59,7 @@ class TransactionShard:
         listener: see `TransactionListener`.
 
     Attributes:
-        transactions: by transactional id.
+        transactions: the transactions, keyed by transactional id.
     """
 
     def __init__(self, timers: ShardTimers, limits: TransactionLimits, listener: TransactionListener) -> None:
@@ -71,8 +71,7 @@ class TransactionShard:
         self._open: dict[str, Transaction] = {}
         self._abort_timer: Timer | None = None
         self._expiry_timer: Timer | None = None
-        #: The new state of a transaction whose record is being appended, since the record does not contain the whole
-        #: state.
+        #: The new state of a transaction whose record is being appended, since the record does not contain all of it.
         self._next: Transaction | None = None
         self._expired: list[CoordinatorRecord] = []
         self.transactions: dict[str, Transaction] = {}
@@ -84,7 +83,7 @@ class TransactionShard:
         if record is not None and isinstance(record.value, TransactionLogValue):
             known = TransactionState._value2member_map_
             if record.value.transaction_status not in known:
-                reason = f"state {record.value.transaction_status} is not known; the known ones are {list(known)}"
+                reason = f"unknown state {record.value.transaction_status}; known states: {list(known)}"
                 raise DecodeError("transaction_status", 0, reason)
         return record
 
@@ -107,7 +106,7 @@ class TransactionShard:
             self._follow(transaction, transaction.updated_ms)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Do nothing: no record here is part of a transaction."""
+        """Do nothing, since no record in this topic is part of a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         self._is_loaded = True
@@ -157,7 +156,7 @@ class TransactionShard:
         transaction.check_not_prepared()
         if transaction.state is TransactionState.ONGOING:
             transaction.check_expected(expected)
-            reason = f"the open transaction of {transactional_id!r} is aborted first"
+            reason = f"the open transaction of {transactional_id!r} must be aborted first"
             return self._write(
                 transaction.aborted(fresh_id, now_ms), BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, reason)
             )
@@ -197,7 +196,7 @@ class TransactionShard:
         transaction = self._find(transactional_id)
         transaction.check_producer(producer)
         transaction.check_not_prepared()
-        error = BrokerError(ErrorCode.TRANSACTION_ABORTABLE, f"not in the transaction of {transactional_id!r}")
+        error = BrokerError(ErrorCode.TRANSACTION_ABORTABLE, f"it is not in the transaction of {transactional_id!r}")
         return Result({partition: error for partition in partitions if partition not in transaction.partitions})
 
     def end(
@@ -232,7 +231,7 @@ class TransactionShard:
         return self._write(current.aborted(fresh_id, now_ms), None)
 
     def prepared(self, transaction: Transaction) -> Result[bool]:
-        """Return whether a transaction is prepared, once its record is committed."""
+        """Return whether a transaction is prepared; the result is available once its record is committed."""
         return Result(self._is_still(transaction))
 
     def complete(self, transaction: Transaction, now_ms: int) -> Result[None]:
@@ -246,7 +245,7 @@ class TransactionShard:
         return Result(self.transactions.get(transactional_id))
 
     def _is_still(self, transaction: Transaction) -> bool:
-        """Return whether a prepared transaction is still the current one."""
+        """Return whether a prepared transaction is current, not replaced by a later step."""
         current = self.transactions.get(transaction.transactional_id)
         return current is not None and current.is_same_step(transaction)
 
@@ -281,7 +280,7 @@ class TransactionShard:
         self._timers.in_turn(now_ms, lambda now_ms: self._expire(transactional_ids, now_ms))
 
     def _expire(self, transactional_ids: Iterator[str], now_ms: int) -> None:
-        """Remove ids that have been unused for too long, a limited number at a time."""
+        """Remove ids that have been unused for too long, a limited number in each step."""
         for seen, transactional_id in enumerate(transactional_ids, 1):
             transaction = self.transactions.get(transactional_id)
             if (

@@ -1,8 +1,9 @@
-"""A transactional id and its current transaction: the allowed steps, and the checks on requests.
+"""A transactional id and its current transaction: the allowed steps, and the checks of requests.
 
-Transactions are immutable: each step returns the new transaction, which takes effect once it is in the log. A producer
-of transaction.version 2 (KIP-890) gets a higher epoch with each transaction, in the step that prepares its end; when
-the epochs of a producer id are exhausted, a new producer id takes over once the markers are written.
+Transactions are immutable: each step returns a new transaction, which takes effect once it is in the log. With
+    transaction.version 2 (KIP-890), a producer gets a higher epoch for each transaction, in the step that prepares the
+    end of the previous one. When the epochs of a producer id are exhausted, a new producer id takes over once the
+    markers are written.
 
 Source: `TransactionMetadata`, `TransactionCoordinator` in Apache Kafka.
 """
@@ -29,7 +30,7 @@ __all__ = [
     "state_name",
 ]
 
-#: The last epoch that a producer gets; the next one is reserved for fencing it.
+#: The last epoch that a producer gets; the next epoch is reserved for fencing the producer.
 LAST_EPOCH: Final = 2**15 - 2
 
 #: Start time of a transaction that has not begun.
@@ -38,8 +39,8 @@ NO_START: Final = -1
 _ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
-#: A producer of version 2 aborts an empty transaction if it cannot know whether its partitions were added. Dead and
-#: PrepareEpochFence are never stored: as in Kafka, an id loaded in one of these states has every step refused.
+#: In version 2, a producer aborts an empty transaction if it cannot know whether its partitions were added. Dead and
+#: PrepareEpochFence are never stored. As in Kafka, every step is refused for an id loaded in one of these states.
 TRANSACTION_EDGES: Final = Edges(
     "a transactional id",
     (TransactionState.EMPTY,),
@@ -76,14 +77,14 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class NeedsProducerId(BrokerError):
-    """The step needs an unused producer id; retry the step with one."""
+    """The step needs an unused producer id; retry it with one."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is left")
+        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "an unused producer id is needed")
 
 
 def state_name(state: TransactionState) -> str:
-    """Return the name of a state in Kafka's APIs, for example `PrepareCommit`."""
+    """Return the name that Kafka's APIs use for a state, for example `PrepareCommit`."""
     return "".join(word.title() for word in state.name.split("_"))
 
 
@@ -94,16 +95,16 @@ class Transaction:
     Attributes:
         transactional_id: the id.
         producer_id: the current producer id.
-        epoch: the producer's epoch, -1 before the first is assigned.
-        last_epoch: the previous epoch, if its owner may request the current one again; otherwise, and after a restart,
+        epoch: the producer's epoch; -1 before the first one is assigned.
+        last_epoch: the previous epoch if its owner may request the current one again; otherwise, and after a restart,
             -1.
         previous_producer_id: the producer id before the last step.
-        next_producer_id: takes over once the markers are written; -1 to keep the current id.
+        next_producer_id: the producer id that takes over once the markers are written; -1 to keep the current id.
         timeout_ms: how long a transaction may be open.
         state: Kafka's state; Dead and PrepareEpochFence are never stored.
         partitions: the partitions in the open transaction.
         start_ms: when the transaction began; `NO_START` before the first one.
-        updated_ms: when the last step was taken.
+        updated_ms: the time of the last step.
         client_version: level of transaction.version that the client uses.
     """
 
@@ -146,7 +147,7 @@ class Transaction:
         return self.state is TransactionState.EMPTY or self.state in _ENDED
 
     def is_same_step(self, other: Transaction) -> bool:
-        """Return whether this is the same step of the same transaction, which cannot be told from the epoch alone."""
+        """Return whether this is the same step of the same transaction, for which equal epochs are not enough."""
         mine = self.state, self.producer, self.start_ms, self.updated_ms, self.partitions
         return mine == (other.state, other.producer, other.start_ms, other.updated_ms, other.partitions)
 
@@ -183,7 +184,7 @@ class Transaction:
 
         Args:
             timeout_ms: how long its transactions may be open.
-            expected: the producer's current id and epoch, if it was initialized before and only wants a higher epoch.
+            expected: the producer's current id and epoch, if it was initialized before and just wants a higher epoch.
             fresh_id: an unused producer id, if one is needed.
             now_ms: the current time.
 
@@ -213,9 +214,10 @@ class Transaction:
         return replace(begun, epoch=epoch, last_epoch=last_epoch)
 
     def check_expected(self, expected: ProducerIdAndEpoch | None) -> None:
-        """Refuse a producer that was initialized earlier but has since been replaced by another.
+        """Refuse a producer that was initialized earlier but has since been replaced.
 
-        Its epoch is not checked: an open transaction is aborted even for a producer that will be refused afterwards.
+        The producer's epoch is not checked, so an open transaction is aborted even for a producer that is refused
+        later.
 
         Raises:
             BrokerError: PRODUCER_FENCED.
@@ -241,12 +243,12 @@ class Transaction:
     def end(
         self, producer: ProducerIdAndEpoch, is_commit: bool, client_version: int, fresh_id: int | None, now_ms: int
     ) -> Transaction | None:
-        """Return the state after the producer ends the transaction; None if it has already ended.
+        """Return the state after the producer ends the transaction; None if the transaction has already ended.
 
         Args:
             producer: the requesting producer.
             is_commit: whether to commit or abort.
-            client_version: level of transaction.version of the request.
+            client_version: the level of transaction.version of the request.
             fresh_id: an unused producer id, if one is needed.
             now_ms: the current time.
 
@@ -267,7 +269,7 @@ class Transaction:
     def _end(
         self, producer: ProducerIdAndEpoch, is_commit: bool, fresh_id: int | None, now_ms: int
     ) -> Transaction | None:
-        """End a transaction of version 2, whose epoch distinguishes a repeated request from the end of the next one."""
+        """End a transaction in version 2; its epoch tells a repeated request from the end of the next transaction."""
         self.check_not_prepared()
         is_rotated = (
             self.previous_producer_id == producer.producer_id and producer.epoch == LAST_EPOCH and self.epoch == 0
@@ -289,7 +291,7 @@ class Transaction:
         raise self._invalid(is_commit)
 
     def aborted(self, fresh_id: int | None, now_ms: int) -> Transaction:
-        """Return the state after an abort that the producer did not request, and that fences it.
+        """Return the state after an abort that the producer did not request, which fences the producer.
 
         Raises:
             NeedsProducerId: the epochs are exhausted.
@@ -327,7 +329,7 @@ class Transaction:
         )
 
     def without_others(self, partitions: frozenset[Partition]) -> Transaction:
-        """Return the transaction restricted to some of its partitions, for describing it."""
+        """Return a description of the transaction that is restricted to some of its partitions."""
         return replace(self, partitions=partitions)
 
     def _moved(self, state: TransactionState, now_ms: int) -> Transaction:

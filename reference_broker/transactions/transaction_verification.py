@@ -1,7 +1,7 @@
-"""Verification by the transaction coordinator that a batch may begin a transaction in its partition (KIP-890).
+"""Verify with the transaction coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-A partition where the transaction is already open needs no verification. Old clients add partitions themselves, so the
-coordinator only checks these; for clients of Produce 12 and later, it adds the partitions.
+A partition in which the transaction is already open needs no verification. Old clients add partitions themselves, so
+the coordinator just checks them. For clients that use Produce 12 or later, it adds the partitions.
 
 Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apache Kafka.
 """
@@ -24,7 +24,7 @@ __all__ = ["Unverified", "Verifier", "append_verified", "told_to_producer", "tra
 #: Called with the refused partitions and their errors.
 Answered = Callable[[Mapping[Partition, BrokerError]], None]
 
-#: KIP-890 added no field for TRANSACTION_ABORTABLE in version 11, nor for adding partitions in version 12.
+#: In KIP-890, neither version 11 (TRANSACTION_ABORTABLE) nor version 12 (adding partitions) added a field.
 _ABORTABLE_SINCE = 11
 _ADDS_SINCE = 12
 
@@ -43,7 +43,7 @@ _PASSING = frozenset(
 
 @runtime_checkable  # tests match the parts of a broker against the names in handlers
 class Verifier(Protocol):
-    """The transaction coordinator's interface for Produce."""
+    """The part of the transaction coordinator that Produce uses."""
 
     def ensure_partitions(
         self,
@@ -62,7 +62,7 @@ class Verifier(Protocol):
             producer_id: the producer's id.
             epoch: the producer's epoch.
             topic_partitions: the partitions.
-            transaction_version: capabilities of the client (see `transaction_version`).
+            transaction_version: the features that the client supports (see `transaction_version`).
             done: called once.
             now_ms: the current time.
         """
@@ -76,7 +76,7 @@ class Unverified(NamedTuple):
         partition: the partition of the batch.
         log: log of the partition.
         header: header of the batch.
-        append: appends the batch; takes the result of `Producers.begin_verification`.
+        append: appends the batch; the argument is the result of `Producers.begin_verification`.
         refuse: called instead if the coordinator refuses the batch.
     """
 
@@ -162,12 +162,12 @@ def append_verified(
 
 
 def _told(error: BrokerError, version: TransactionVersion) -> BrokerError:
-    """Return the client's error for an error of the coordinator."""
+    """Return the error to send to a client for a coordinator's error."""
     if error.code == ErrorCode.INVALID_TXN_STATE:
         return BrokerError(error.code, "the partition is not in the transaction")
     if error.code == ErrorCode.CONCURRENT_TRANSACTIONS and version >= TransactionVersion.TV_2:
-        return error  # these clients know that their last transaction is still ending
+        return error  # these clients expect that their last transaction may still be ending
     if error.code in _PASSING:
-        reason = f"the transaction coordinator cannot tell whether the partition is in the transaction: {error}"
+        reason = f"the transaction coordinator cannot verify that the partition is in the transaction: {error}"
         return BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
     return error

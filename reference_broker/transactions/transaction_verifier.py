@@ -1,9 +1,10 @@
-"""Asks a transaction's coordinator, wherever it runs, whether partitions are in the transaction (KIP-890).
+"""Ask a transaction's coordinator, on whichever broker it runs, whether partitions are in the transaction (KIP-890).
 
-One AddPartitionsToTxn request is in flight to each broker, in a version that names several transactions; questions
-that arise meanwhile share the next. A coordinator without such a version is not asked, and its transactions are not
-verified. Each transactional id has at most one waiting question: a later question of the same producer replaces the
-earlier one, which the producer's retry asks again. This broker answers for its own transactions without a request.
+One AddPartitionsToTxn request at a time is in flight to each broker, in a version that supports several transactions;
+questions that arise meanwhile share the next one. A coordinator without such a version is not asked, and its
+transactions are not verified. Each transactional id has at most one waiting question: a later question from the same
+producer replaces the earlier one, which the producer's retry asks again. For transactions that this broker coordinates,
+no request is sent.
 
 Source: `AddPartitionsToTxnManager` in Apache Kafka.
 """
@@ -30,11 +31,11 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["TRANSACTIONS_MAX", "WAITING_MAX", "TransactionVerifier"]
 
-#: Transactions in one request: the coordinator responds once it has checked all of them.
+#: The maximum number of transactions in one request; the coordinator responds once it has checked all of them.
 TRANSACTIONS_MAX: Final = 500
 
-#: Transactional ids waiting for one coordinator. A connection has one request in progress, so only an overloaded
-#: broker reaches this limit.
+#: The maximum number of transactional ids waiting for one coordinator. A connection has one request in progress, so
+#: only an overloaded broker reaches this limit.
 WAITING_MAX: Final = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
@@ -54,7 +55,7 @@ class _Question(NamedTuple):
     done: Answered
 
     def refused(self, code: int, reason: str) -> Mapping[Partition, BrokerError]:
-        """Return the answer with one error for all partitions."""
+        """Return an answer that has the same error for all partitions."""
         error = told_to_producer(BrokerError(code, reason), self.transaction_version)
         return dict.fromkeys(self.partitions, error)
 
@@ -73,7 +74,7 @@ class TransactionVerifier:
         self._size_of = size_of
         self._own = own
         self._lines = LogLimit(_log)
-        #: Waiting questions, by broker and transactional id.
+        #: Waiting questions, keyed by broker and transactional id.
         self._waiting: defaultdict[int, dict[str, _Question]] = defaultdict(dict)
         #: The brokers to which a request is in flight or about to be sent.
         self._busy: set[int] = set()
@@ -90,8 +91,8 @@ class TransactionVerifier:
     ) -> None:
         """Check that partitions are in a transaction, or add them; see `Verifier.ensure_partitions`.
 
-        Errors are those of the coordinator; COORDINATOR_NOT_AVAILABLE if there is none; NETWORK_EXCEPTION if it does
-        not respond, or if the producer has asked again.
+        The errors are those from the coordinator, COORDINATOR_NOT_AVAILABLE if there is none, and NETWORK_EXCEPTION if
+        it does not respond or the producer has asked again.
         """
         self._put(_Question(transactional_id, producer_id, epoch, topic_partitions, transaction_version, done))
 
@@ -106,7 +107,7 @@ class TransactionVerifier:
     def _put(self, question: _Question) -> None:
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id == NO_LEADER_ID:
-            reason = f"no coordinator of {question.transactional_id!r} can be reached"
+            reason = f"no coordinator for {question.transactional_id!r} can be reached"
             self._refuse(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
         elif broker_id == self._peers.broker_id:
             self._own.ensure_partitions(*question, self._peers.now_ms())
@@ -114,16 +115,16 @@ class TransactionVerifier:
             self._wait(broker_id, question)
 
     def _wait(self, broker_id: int, question: _Question) -> None:
-        """Put a question into the next request; a producer's later epoch fences its earlier one."""
+        """Add a question to the next request; a producer's later epoch fences an earlier one."""
         waiting = self._waiting[broker_id]
         before = waiting.get(question.transactional_id)
         is_known = before is not None and before.producer_id == question.producer_id
-        fenced = f"{question.transactional_id!r} has a later epoch"
+        fenced = f"{question.transactional_id!r} has a newer epoch"
         if before is not None and is_known and question.epoch < before.epoch:
             self._refuse(question, ErrorCode.INVALID_PRODUCER_EPOCH, fenced)
             return
         if before is None and len(waiting) >= WAITING_MAX:
-            reason = f"{WAITING_MAX} transactional ids are waiting for broker {broker_id}, which is the limit"
+            reason = f"the limit of {WAITING_MAX} transactional ids waiting for broker {broker_id} is reached"
             self._refuse(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
             return
         waiting[question.transactional_id] = question
@@ -139,8 +140,8 @@ class TransactionVerifier:
     def _answer(self, question: _Question, refused: Mapping[Partition, BrokerError]) -> None:
         try:
             question.done(refused)
-        except Exception:  # a defect, which must not hold up other producers
-            text = "failed to process the answer about %r"
+        except Exception:  # a defect, which must not delay other producers
+            text = "failed to process the answer for %r"
             self._lines.exception("verification", self._peers.now_ms(), text, question.transactional_id)
 
     # Requests.
@@ -174,7 +175,7 @@ class TransactionVerifier:
         if self._waiting[broker_id]:
             self._wake(broker_id)
         if isinstance(outcome, UnsupportedVersion):
-            text = "broker %d cannot verify transactions, so the ones it coordinates go unverified: %s"
+            text = "broker %d cannot verify transactions, so those that it coordinates go unverified: %s"
             self._lines.warning(("version", broker_id), self._peers.now_ms(), text, broker_id, outcome)
         found = _codes(outcome) if isinstance(outcome, AddPartitionsToTxnResponse) else {}
         for question in asked.values():
@@ -201,7 +202,7 @@ def _request(questions: Iterable[_Question]) -> AddPartitionsToTxnRequest:
 
 
 def _codes(response: AddPartitionsToTxnResponse) -> Mapping[str, Mapping[Partition, int]]:
-    """Return the error codes of a response by transactional id and partition."""
+    """Return the error codes in a response, keyed by transactional id and partition."""
     return {
         result.transactional_id: {
             (topic.name, partition.partition_index): partition.partition_error_code
@@ -215,7 +216,7 @@ def _codes(response: AddPartitionsToTxnResponse) -> Mapping[str, Mapping[Partiti
 def _refused(
     question: _Question, outcome: Message | Exception, codes: Mapping[Partition, int], broker: str
 ) -> Mapping[Partition, BrokerError]:
-    """Return the refused partitions of a question and their errors.
+    """Return the refused partitions in a question, with their errors.
 
     Args:
         question: the question.
@@ -228,7 +229,7 @@ def _refused(
     if not isinstance(outcome, AddPartitionsToTxnResponse):
         return question.refused(ErrorCode.NETWORK_EXCEPTION, f"{broker}: {outcome}")
     if outcome.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # It is not the producer that lacks authorization. As in Kafka, its transaction is considered not verified.
+        # This broker lacks authorization, not the producer. As in Kafka, the transaction is considered unverified.
         return question.refused(ErrorCode.INVALID_TXN_STATE, f"{broker} does not verify transactions for this broker")
     if outcome.error_code:
         return question.refused(outcome.error_code, broker)

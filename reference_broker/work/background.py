@@ -1,4 +1,4 @@
-"""Interfaces for blocking work: hand it to another thread, and report its end where requests are handled."""
+"""Interfaces for blocking work, which runs on another thread and reports completion on the request thread."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Background", "Each", "at_once", "call", "one_by_one"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, and gets the error
-#: or None.
+#: Runs blocking work. The first function runs on another thread; the second runs on the request thread afterwards, and
+#: gets the error or None.
 Background = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
 
 
 def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-    """Run blocking work in place."""
+    """Run blocking work immediately, on the calling thread."""
     try:
         work()
     except OSError as error:
@@ -25,7 +25,7 @@ def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) 
 
 
 def call(callback: Callable[..., object], *arguments: object) -> None:
-    """Run a callback; if it fails, neither other callbacks nor the work that it belongs to are stopped."""
+    """Run a callback; if it fails, log the error, so other callbacks and the surrounding work continue."""
     try:
         callback(*arguments)
     except Exception:

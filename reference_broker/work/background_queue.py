@@ -1,6 +1,7 @@
-"""Changes to file and folder names on disk, one step after another in the background.
+"""Changes to file and folder names on disk, made in the background, one step at a time.
 
-Creating and deleting topics, writing checkpoints, and log upkeep never run in a folder at the same time.
+The creation and deletion of topics, the writing of checkpoints, and log upkeep thus never change a folder at the same
+time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Step(NamedTuple):
 
 
 class BackgroundQueue:
-    """A queue of blocking work, run one step after another.
+    """A queue of blocking work, run one step at a time.
 
     Args:
         background: see `Background`.
@@ -40,7 +41,7 @@ class BackgroundQueue:
 
     def __init__(self, background: Background) -> None:
         self._background = background
-        #: One step for each topic that a client creates or deletes, one for a checkpoint, and one for upkeep.
+        #: At most one step for each topic that a client creates or deletes, one for a checkpoint, and one for upkeep.
         self._steps: deque[_Step] = deque()
         self._is_stepping = False
         self._is_closed = False
@@ -58,7 +59,7 @@ class BackgroundQueue:
         Args:
             prepare: called when its turn comes; returns the work (see `Background`).
             done: see `Background`.
-            place: the number of waiting steps that may run before this one; None for all of them.
+            place: the number of waiting steps that may run before this one; None for no limit.
             when: called when its turn comes; calls its argument once the step may run. Other steps wait until then.
         """
         self._steps.insert(len(self._steps) if place is None else place, _Step(prepare, done, when))

@@ -1,7 +1,7 @@
-"""The exception that ends the broker, wherever it is raised.
+"""An exception that stops the broker, no matter where it is raised.
 
-A handler may raise anything, including `SystemExit` and `asyncio.CancelledError`: its client gets an error, and other
-clients are not affected. Code that catches all exceptions lets a `BrokerEnd` through.
+A handler may raise any other exception, even `SystemExit` or `asyncio.CancelledError`; its client then gets an error,
+and other clients are not affected. Code that catches all exceptions must not catch a `BrokerEnd`.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ __all__ = ["BrokerEnd"]
 
 
 class BrokerEnd(BaseException):
-    """The broker must stop; in simulations, because of a power cut."""
+    """The broker must stop. Simulations raise this for a power cut."""

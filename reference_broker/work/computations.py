@@ -1,5 +1,6 @@
-"""Long computations in slices: the broker's timers run one slice at a time, alternating between computations, so that
-requests and other computations wait for at most one slice.
+"""Long computations in slices, which the broker's timers run one at a time, alternating between computations.
+
+Requests and other computations thus wait for at most one slice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _ACTIVE_MAX = 64
 
 
 class _Work(NamedTuple, Generic[R]):
-    """A computation: its slices, a check of whether it is still wanted, and the callback for the result."""
+    """A computation: its slices, a check that it is still wanted, and the callback for the result."""
 
     slices: Generator[None, None, R]
     is_wanted: Callable[[], bool]
@@ -48,7 +49,7 @@ class Computations:
         """Begin a computation.
 
         Args:
-            slices: yields after each slice, and returns the result.
+            slices: a generator that yields after each slice and returns the result.
             is_wanted: checked before each slice; if it returns False, the computation is dropped.
             done: called with the result and the time.
             now_ms: the current time.

@@ -9,9 +9,9 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin:
-    """Connections with requests that take several turns; one of them has a turn before each round of new requests.
+    """Connections with requests that take several turns. One of them gets a turn before each round of new requests.
 
-    A short request waits for only one of these connections, no matter how many there are.
+    A short request thus waits for only one of these connections, no matter how many there are.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,12 @@
-"""Timers without a clock: callbacks with deadlines; the caller fires them with the current time.
+"""Timers without a clock: callbacks with deadlines, which the caller fires with the current time.
 
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
-`fire`. A deadline that moves often (a member's session) is stored separately from its timer and checked when the timer
-fires, which costs less than a new timer for each move. A failing callback is logged and does not affect other timers.
+`fire`. A deadline that moves often (such as that of a member's session) is stored separately from its timer and checked
+when the timer fires, which is cheaper than a new timer for each move. If a callback fails, the error is logged, and
+other timers are not affected.
 
-Work is given the time at which it begins. By the time it ends, the clock may have jumped, so later steps run `as_of`
-its beginning: the deadlines that they set or keep are shifted as if they had been set at the beginning.
+Work gets the time at which it begins. By the time it ends, the clock may have jumped, so later steps run `as_of` the
+    beginning: the deadlines that they set or keep are shifted as if they had been set then.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class Timer:
-    """One callback with a deadline; created by `Timers.at`."""
+    """A callback with a deadline, created by `Timers.at`."""
 
     __slots__ = ("_action", "deadline_ms")
 
@@ -55,7 +56,7 @@ class Timer:
         self._action = None
 
     def fire(self, now_ms: int) -> None:
-        """Call the callback, unless it was already called or cancelled."""
+        """Call the callback, unless the timer has already been fired or cancelled."""
         action, self._action = self._action, None
         if action is not None:
             action(now_ms)
@@ -83,7 +84,7 @@ class Timers:
 
     @property
     def jumped_ms(self) -> int:
-        """The total of all clock jumps. Deadlines kept elsewhere are stored with this total subtracted."""
+        """The sum of all clock jumps. Deadlines stored elsewhere have this sum subtracted."""
         return self._jumped_ms if self._as_of_ms is None else self._as_of_ms
 
     def as_of(self, jumped_ms: int, step: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
@@ -95,7 +96,7 @@ class Timers:
             self._as_of_ms = before
 
     def as_of_now(self, step: Callable[P, object]) -> Callable[P, None]:
-        """Return a step that can run later as of the present time; see `as_of`."""
+        """Return a step that, when run later, runs as of the present time; see `as_of`."""
         return partial(self.as_of, self.jumped_ms, step)
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
@@ -143,7 +144,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def _forget_cancelled(self) -> None:
-        """Limit the heap to twice the pending timers: clients choose how far away a cancelled deadline is."""
+        """Limit the heap to twice the pending timers, since clients choose how distant a cancelled deadline is."""
         self._heap = [entry for entry in self._heap if entry[2].is_pending]
         heapq.heapify(self._heap)
         self._size_max = max(2 * len(self._heap), _SIZE_MIN)
@@ -158,11 +159,11 @@ class Timers:
                 timer.fire(now_ms)
             except BrokerEnd:
                 raise
-            except BaseException:  # includes errors of handlers: without the other timers, the broker would hang
+            except BaseException:  # includes errors in handlers: without the other timers, the broker would hang
                 self._lines.exception("timer", now_ms, "a timer that was due at %d ms failed", timer.deadline_ms)
 
     def shift(self, by_ms: int) -> None:
-        """Move all deadlines because the clock has jumped: a timer due in 5 s is still due in 5 s."""
+        """Move all deadlines, since the clock has jumped; a timer that was due in 5 s is still due in 5 s."""
         self._jumped_ms += by_ms
         for _, _, timer in self._heap:
             timer.deadline_ms += by_ms
@@ -170,4 +171,4 @@ class Timers:
 
 
 def nothing() -> None:
-    """Do nothing; stands in for a cancelling function when nothing is under way, or for a callback."""
+    """Do nothing; used in place of a callback, or of a cancelling function when nothing is in progress."""

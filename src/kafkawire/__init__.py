@@ -200,7 +200,7 @@ _HOMES = {
     "__version__": "sdk.version",
 }
 
-#: Modules that are loaded on first use as attributes, so `except kafkawire.errors.Closed` works.
+#: Modules that can be used as attributes, and are loaded on first use, as in `except kafkawire.errors.Closed`.
 _MODULES = frozenset({"errors", "metrics", "protocol", "records", "sync", "testing"})
 
 

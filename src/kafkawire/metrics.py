@@ -1,9 +1,9 @@
-"""The metrics of clients: by name, from `metrics()` of each client, and as text for Prometheus.
+"""The metrics of clients: as numbers, keyed by name, from the `metrics()` of each client; and as text for Prometheus.
 
     producer.metrics()[MetricName("producer-metrics", "record-queue-time-avg")]
     openmetrics(producer, consumer)  # the body of the response to GET /metrics, with CONTENT_TYPE
 
-Groups and names are a subset of those in Kafka's own clients; docs/observability.md lists them.
+The groups and names are a subset of those in Kafka's own clients; docs/observability.md lists them.
 """
 
 from __future__ import annotations

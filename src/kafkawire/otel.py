@@ -36,7 +36,7 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["BlockingTracedProducer", "TracedProducer", "processing", "traced"]
 
-#: A record's key becomes an attribute of its span, cut to this many characters.
+#: A record's key becomes an attribute of its span, shortened to this many characters.
 _KEY_MAX: Final = 200
 
 Attributes = dict[str, str | int | bool]
@@ -70,10 +70,11 @@ def traced(
 def processing(
     record: Record | ConsumerBatch, group_id: str | None = None, tracer_provider: TracerProvider | None = None
 ) -> Iterator[Span]:
-    """Run a block in a span that processes a record, or a whole batch.
+    """Run a block in a span for the processing of a record or a whole batch.
 
-    A record's span belongs to the trace of the span that sent it, unless another span is current: then it links to that
-    trace, as a batch's span links to each record's trace. An exception that leaves the block is recorded.
+    A record's span belongs to the trace of the span that sent the record, unless another span is current. In that case
+    it links to that trace, just as a batch's span links to each record's trace. An exception that leaves the block is
+    recorded.
 
     Args:
         record: the record or batch.
@@ -164,7 +165,7 @@ class _Traced(Generic[Traced]):
         return self.producer.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now; see `Producer.metrics`."""
+        """Return the current value of every metric; see `Producer.metrics`."""
         return self.producer.metrics()
 
     @contextmanager
@@ -298,7 +299,7 @@ def _attributes(operation: str, topic: str) -> Attributes:
 
 
 def _describe(attributes: Attributes, key: object, value: object) -> None:
-    """Add the conventional attributes of a record: its key, if it is text, and whether it is a tombstone."""
+    """Add a record's conventional attributes: its key, if it is text, and whether it is a tombstone."""
     if isinstance(key, bytes | bytearray | memoryview):
         try:
             key = bytes(key).decode()
@@ -311,7 +312,7 @@ def _describe(attributes: Attributes, key: object, value: object) -> None:
 
 
 def _with_context(headers: HeadersInput, span: Span) -> list[tuple[str, Any]]:
-    """Return headers with the context of a span, replacing any context copied from another record."""
+    """Return headers with the context of a span, which replaces any context copied from another record."""
     carrier: dict[str, str] = {}
     inject(carrier, context=trace.set_span_in_context(span))
     pairs = record_headers(headers) if headers else ()
@@ -325,7 +326,7 @@ def _sender(record: Record) -> Context | None:
 
 
 def _note(span: Span, error: BaseException) -> None:
-    """Set the reason why a span failed, from a set of values small enough to count."""
+    """Record the reason why a span failed, as one of a limited set of values that can be aggregated."""
     kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR, str(error)))

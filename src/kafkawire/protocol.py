@@ -1,4 +1,4 @@
-"""Messages of Kafka's protocol: read them, write them, convert them to JSON and back; connections without sockets.
+"""Messages of Kafka's protocol: read them, write them, convert them to and from JSON; and connections without sockets.
 
     heartbeat = codec("HeartbeatRequest", 0)  # a construct.Construct: parse, build, nest
     message = from_json("HeartbeatRequest", 0, {"groupId": "g", "generationId": 7, "memberId": "m"})
@@ -7,8 +7,8 @@
     assert heartbeat.decode(b"before" + data, offset=6) == (message, 6 + len(data))
 
 The message classes live in `kafkawire.sdk.protocol.messages`, one module for each API; docs/howto shows how to add your
-own APIs. Connections do no I/O: frames in, messages out, and vice versa. docs/guide/connections.md shows them, and how
-to decode captured traffic.
+own APIs. Connections convert frames to messages and vice versa, and do no I/O. docs/guide/connections.md describes
+them, and shows how to decode captured traffic.
 """
 
 from __future__ import annotations

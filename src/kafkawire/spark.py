@@ -4,9 +4,9 @@
     records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
     records.groupBy("topic", "partition").count().show()
 
-`read_segments` does the same by running a function on Arrow batches in the workers; `read_batches` returns the batches
-themselves. `KafkaWire` is the data source that fetches from brokers; `decode_batches` decodes a column of raw batches.
-The columns have the names and types of Spark's own Kafka connector. `audit` analyses topics and finds their
+`read_segments` does the same by running a function over Arrow batches in the workers; `read_batches` returns the
+batches themselves. `KafkaWire` is the data source that fetches from brokers; `decode_batches` decodes a column of raw
+batches. The columns have the names and types of Spark's own Kafka connector. `audit` analyses topics and finds their
 problems, from segments; `audit_brokers` does so through brokers.
 """
 
@@ -52,7 +52,7 @@ __all__ = [
     "register_kafka_decode",
 ]
 
-#: Names that are imported on first use, and their modules: this module can be imported without Spark.
+#: Names that are imported on first use, and their modules. This module can thus be imported without Spark.
 _LATER: Final = {
     "Finding": "audit.findings",
     "KafkaSegments": "segments.source",

@@ -1,4 +1,4 @@
-"""Producer, Consumer and Admin for programs without asyncio: the same methods, which block.
+"""Producer, Consumer and Admin for programs without asyncio. They have the same methods, which block.
 
     from kafkawire.testing import Broker
 

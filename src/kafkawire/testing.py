@@ -3,9 +3,9 @@
     with Broker(num_partitions=2) as broker:
         host, port = broker.bootstrap.split(":")
 
-Its files have Kafka's own formats, on disk or, with `ephemeral=True`, in memory; `kill` and `start` show how a client
-copes with a crash. It has no TLS or SASL yet; docs/roadmap.md lists what is missing. `Cluster` starts several brokers
-and a ZooKeeper; import `kafka_cluster` in conftest.py to use one as a fixture.
+The broker's files are in Kafka's own formats, on disk or, with `ephemeral=True`, in memory. `kill` and `start` show how
+a client copes with a crash. TLS and SASL are not supported yet; docs/roadmap.md lists missing features. `Cluster`
+starts several brokers and a ZooKeeper server; import `kafka_cluster` in conftest.py to use a cluster as a fixture.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call", "Cluster", "ClusterError", "kafka_cluster"]
 
-#: Loaded on first use: few tests need a cluster, and the fixture needs pytest.
+#: Names that are loaded on first use, since few tests need a cluster, and the fixture needs pytest.
 _LAZY = {
     "Cluster": "kafkawire.local_cluster.cluster",
     "ClusterError": "kafkawire.local_cluster.cluster_folder",
@@ -58,22 +58,22 @@ class Broker(Hinting, hints=BROKER):
     """Run a broker in a background thread of this process.
 
     Args:
-        data_dir: the folder for its files, created if it does not exist; None for a temporary one, created by `start`
-            and removed by `close` or at the end of the program.
+        data_dir: the folder for the broker's files, created if it does not exist; None for a temporary folder, which
+            `start` creates, and which is removed by `close` or at the end of the program.
         ephemeral: whether to keep everything in memory instead, with at most `memory_disk_bytes`; the data survives
             `stop` and `kill` as files would.
         host: the address to listen on.
         port: the port to listen on; 0 for a free one.
         handlers: handlers of your own APIs, called in the broker's thread, which they must not block.
-        wall_ms: the broker's time, in ms since the epoch, for timestamps, retention and commits. It may jump, so a day
-            can pass in a second; timeouts and sessions are not affected.
+        wall_ms: returns the broker's time, in ms since the epoch, for timestamps, retention and commits. It may jump,
+            so a day can pass in a second; timeouts and sessions are not affected.
         options: see `BrokerKeywords` and docs/options.md; the dotted names from Kafka's documentation also work.
 
     Raises:
         ConfigurationError: an argument is invalid, an option is unknown or out of range, or an ephemeral broker has a
             folder.
         TypeError: `handlers` contains other objects.
-        LocalProtocolError: handlers conflict with each other, or with the broker's own.
+        LocalProtocolError: handlers conflict with each other, or with those of the broker.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Broker(Hinting, hints=BROKER):
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients connect to, as `host:port`.
+        """The address to which clients connect, as `host:port`.
 
         Raises:
             Closed: the broker is not running.
@@ -125,7 +125,7 @@ class Broker(Hinting, hints=BROKER):
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The addresses that clients connect to, as `host:port`, by the name of the listener (option `listeners`).
+        """The addresses to which clients connect, as `host:port`, keyed by listener name (option `listeners`).
 
         Raises:
             Closed: the broker is not running.
@@ -146,7 +146,7 @@ class Broker(Hinting, hints=BROKER):
         self._broker.start()
 
     def stop(self) -> None:
-        """Shut down cleanly; the data is kept until `close`, or the end of the `with` block."""
+        """Shut down cleanly; the data is kept until `close` or the end of the `with` block."""
         self._broker.stop()
 
     def kill(self) -> None:

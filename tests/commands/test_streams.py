@@ -70,7 +70,7 @@ def test_a_closed_output(arguments: list[str]) -> None:
 def test_a_closed_output_of_which_nothing_is_needed() -> None:
     status, error = run(["codegen", "show", "NoSuchMessage"], ">&-")
     assert status == 1
-    assert error.startswith("error: no message or record format is named 'NoSuchMessage'")
+    assert error.startswith("error: unknown message or record format 'NoSuchMessage'")
     assert error.count("\n") == 1
 
 

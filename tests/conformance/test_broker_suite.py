@@ -263,7 +263,7 @@ def test_a_broker_that_responds_to_what_it_cannot_read() -> None:
     ]
     assert unknown.passed == 3
     assert {failure.reason for failure in unknown.failures} == {
-        "the broker sent a response of 4 bytes instead of ending the connection"
+        "the broker sent a response of 4 bytes instead of closing the connection"
     }
     assert "frame cut in its body" in [failure.case for failure in broken.failures]
     assert [suite.name for suite in suites.values() if suite.failures] == [unknown.name, broken.name]
@@ -297,7 +297,7 @@ def test_a_response_in_another_version_is_found() -> None:
     suites = {suite.name: suite for suite in ask(ForgetsVersions())}
     reasons = {failure.case: failure.reason for failure in suites["ApiVersions"].failures}
     assert reasons.keys() == {f"version {version} {shape}" for version in (1, 2, 3, 4) for shape in SHAPES}
-    assert set(reasons.values()) == {"responded in version 0"}
+    assert set(reasons.values()) == {"the response is in version 0"}
 
 
 def test_what_a_broker_lists_beyond_this_release() -> None:
@@ -323,7 +323,7 @@ def test_where_a_response_differs_when_it_is_encoded_again() -> None:
     connection.request(HeartbeatRequest(), 4)
     data = bytes(4) + b"\0" + bytes(4) + bytes(2) + b"\x80\0"
     assert _check_response(api, 4, data, connection) == (
-        "re-encoded, it differs from byte 11 on: 00, but the broker sent 8000"
+        "the re-encoded response differs from byte 11 on: 00, but the broker sent 8000"
     )
 
 

@@ -111,7 +111,9 @@ def test_a_living_version_without_a_vector_is_found(tmp_path: Path) -> None:
 def test_a_removed_version_without_a_vector_is_found(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     without(folder / "kafka_3_9_1" / "requests.jsonl.gz", "ControlledShutdownRequest", 0)
-    assert failures(check_newest_versions(folder)) == ["ControlledShutdownRequest 0: was removed, and has no vector"]
+    assert failures(check_newest_versions(folder)) == [
+        "ControlledShutdownRequest 0: is a removed version without a vector"
+    ]
     assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["ControlledShutdownRequest 0: has no vector"]
 
 
@@ -175,9 +177,9 @@ def test_fields_in_another_order_are_found() -> None:
 @pytest.mark.parametrize(
     ("values", "failure"),
     [
-        ({"name": "HeartbeatQuestion"}, "HeartbeatQuestion 0: there is no such message"),
+        ({"name": "HeartbeatQuestion"}, "HeartbeatQuestion 0: the message does not exist"),
         ({"valid_versions": "9"}, "HeartbeatRequest 9: the known versions are 0-4"),
-        ({"flexible_versions": "0+"}, "HeartbeatRequest 0: it is not flexible"),
+        ({"flexible_versions": "0+"}, "HeartbeatRequest 0: the version is not flexible"),
     ],
 )
 def test_a_message_that_differs_is_found(values: dict[str, str], failure: str) -> None:

@@ -94,7 +94,7 @@ def test_other_records_in_a_batch_that_is_built_are_noticed(magic: int, engine: 
     assert check_record_batch_vector(vector, engine) is None
     tampered = copy.deepcopy(vector)
     tampered["params"]["records"][0]["value"] = "AAAA"
-    assert (check_record_batch_vector(tampered, engine) or "").startswith("built batches hold [[{")
+    assert (check_record_batch_vector(tampered, engine) or "").startswith("the rebuilt batches contain [[{")
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)

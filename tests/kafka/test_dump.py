@@ -238,7 +238,7 @@ def test_damaged_segments(tmp_path: Path) -> None:
     assert found == expected[:-1]
     assert [line["isvalid"] for line in expected if "isvalid" in line] == ["false"]
     assert expected[-1] == {"line": f"Found 30 invalid bytes at the end of {path.name}"}
-    assert damage[-1].endswith("passed over 30 bytes")
+    assert damage[-1].endswith("skipped 30 bytes")
 
 
 def test_remote_log_metadata(tmp_path: Path) -> None:

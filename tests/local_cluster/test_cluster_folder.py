@@ -67,7 +67,7 @@ def test_the_form_of_the_file(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     folder = ClusterFolder(tmp_path)
     folder.record_path.write_text(content)
-    with pytest.raises(ClusterError, match=r"cluster\.json is not a valid record of a cluster"):
+    with pytest.raises(ClusterError, match=r"cluster\.json is not a valid cluster record"):
         folder.read()
 
 

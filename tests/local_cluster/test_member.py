@@ -236,7 +236,7 @@ def test_actions_that_do_not_fit_the_state(tmp_path: Path) -> None:
         await member.kill()
         assert scene.states == []
         member.may_start = False
-        with pytest.raises(ClusterError, match=r"^broker 1 cannot start: the cluster is stopping$"):
+        with pytest.raises(ClusterError, match=r"^broker 1 cannot start, since the cluster is stopping$"):
             await member.start()
         member.may_start = True
         await member.start()

@@ -18,7 +18,7 @@ from kafkawire.local_cluster.port_reservation import PORTS, reserve_free_port, r
 def test_a_port_has_one_holder() -> None:
     held = reserve_free_port()
     assert held.port in PORTS
-    with pytest.raises(ClusterError, match=f"another program uses port {held.port} on 127.0.0.1"):
+    with pytest.raises(ClusterError, match=f"port {held.port} on 127.0.0.1 is used by another program"):
         reserve_port(held.port)
     held.close()
     held.close()
@@ -34,7 +34,7 @@ def test_a_port_on_which_a_program_listens_is_not_free(monkeypatch: pytest.Monke
     with socket.create_server(("127.0.0.1", held.port)):
         with pytest.raises(ClusterError, match="another program"):
             reserve_port(held.port)
-        with pytest.raises(ClusterError, match=f"no port from {held.port} to {held.port} is free"):
+        with pytest.raises(ClusterError, match=f"no port between {held.port} and {held.port} is free"):
             reserve_free_port()
 
 

@@ -182,7 +182,7 @@ def test_actions_that_are_refused(tmp_path: Path, zookeeper: str) -> None:
     async def steps(supervisor: Supervisor) -> None:
         for action, name, text in (
             ("kill", "7", "the cluster has no member 7; its members are 1"),
-            ("kill", None, "kill needs a member's id"),
+            ("kill", None, "kill requires the id of a member"),
             ("paint", "1", "unknown action paint"),
             ("resume", "1", "broker 1 is running"),
         ):
@@ -215,7 +215,7 @@ def test_settings_that_cannot_be(tmp_path: Path, settings: ClusterSettings, text
 
 
 def test_a_zookeeper_where_nothing_listens(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="nothing listens there"):
+    with pytest.raises(ConfigurationError, match="no server is listening at this address"):
         run(ClusterFolder(tmp_path), "127.0.0.1:1,127.0.0.1:2/chroot", nothing)
 
 

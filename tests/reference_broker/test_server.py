@@ -366,7 +366,7 @@ def test_taken_port_and_foreign_directory(tmp_path, broker):
     port = int(broker.bootstrap.rpartition(":")[2])
     with pytest.raises(OSError, match="in use"):
         BackgroundBroker(tmp_path / "other", port=port).start()
-    with pytest.raises(ConfigurationError, match="another broker uses it"):
+    with pytest.raises(ConfigurationError, match="it is in use by another broker"):
         BackgroundBroker(tmp_path / "data").start()
     broker.stop()
     with pytest.raises(ConfigurationError, match="belongs to node 1"):

@@ -58,7 +58,7 @@ def test_what_is_wrong_is_noticed(client: RawClient) -> None:
 
     transactor = worked(client, 3)
     transactor._last = WORKED
-    with pytest.raises(Failure, match=f"comes after {WORKED}"):
+    with pytest.raises(Failure, match=f"follows {WORKED}"):
         transactor.check(client)
 
     transactor = worked(client, 4)

@@ -1,4 +1,4 @@
-"""`python -m tools.soak NAME [--seconds N] [--seed S] …`: run one soak; each module of this package has a `main`."""
+"""`python -m tools.soak NAME [--seconds N] [--seed S] …`: run one soak, by calling the `main` of its module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ("cancels", "hostile", "kills", "leak", "load", "rebalance", "scale", "t
 
 
 def main(arguments: list[str]) -> int:
-    """Run the soak named by the first argument, with the other arguments, and return its exit status."""
+    """Run the soak named by the first argument with the other arguments, and return its exit status."""
     if not arguments or arguments[0] not in NAMES:
         print(f"usage: python -m tools.soak {{{','.join(NAMES)}}} [--seconds N] [--seed S] …", file=sys.stderr)
         return 2
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Injected faults cause thousands of reports; only a client that ends because of a defect is shown.
+    # Injected faults cause thousands of reports; show only those about a client that ends because of a defect.
     logging.getLogger("kafkawire").setLevel(logging.ERROR)
     for name in ("kafkawire.producer", "kafkawire.consumer"):  # callbacks and listeners raise on purpose
         logging.getLogger(name).setLevel(logging.CRITICAL)

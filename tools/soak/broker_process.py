@@ -1,4 +1,4 @@
-"""A reference broker in a separate process, for soaks that kill it or watch its memory, and a client for it.
+"""A reference broker in a separate process, for soaks that kill it or watch its memory, and a client for the broker.
 
 The processes are forked from one that has already imported the broker, so starting one takes milliseconds.
 """
@@ -29,7 +29,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["FETCH_VERSION", "PRODUCE_VERSION", "BrokerProcess", "RawClient", "fetch_request", "produce_request"]
 
-#: Versions that name topics, so that ids need not be looked up.
+#: Versions in which topics have names, so ids need not be looked up.
 CREATE_TOPICS_VERSION = 7
 FETCH_VERSION = 12
 PRODUCE_VERSION = 9
@@ -58,13 +58,13 @@ class BrokerProcess:
     """A broker that listens on a free port.
 
     Args:
-        data: the folder of its files; None for a broker that keeps everything in memory.
+        data: the folder for its files; None for a broker that keeps everything in memory.
         log: the file for its log lines; None to discard them.
         files_max: the maximum number of descriptors; None for the limit of this process.
         options: see `BrokerOptions`.
 
     Attributes:
-        bootstrap: the address that clients connect to.
+        bootstrap: the address to which clients connect.
         pid: the process id.
     """
 
@@ -99,19 +99,19 @@ class BrokerProcess:
 
     @property
     def resident_bytes(self) -> int:
-        """Its resident memory."""
+        """The resident memory of the process."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def cpu_seconds(self) -> float:
-        """The CPU time that it has used."""
+        """The CPU time that the process has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def descriptors(self) -> int:
-        """The number of its open files and sockets."""
+        """The number of the process's open files and sockets."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ class RawClient:
         return self.receive(kind)
 
     def create(self, topics: Mapping[str, int], configs: Mapping[str, str] | None = None) -> None:
-        """Create topics, each with this number of partitions."""
+        """Create topics, each with the given number of partitions."""
         Topic, Config = CreateTopicsRequest.CreatableTopic, CreateTopicsRequest.CreatableTopicConfig
         given = [Config(*entry) for entry in (configs or {}).items()]
         request = CreateTopicsRequest([Topic(name, count, 1, configs=given) for name, count in topics.items()])
@@ -155,7 +155,7 @@ class RawClient:
         assert not any(topic.error_code for topic in response.topics), response
 
     def fetch(self, topic: str, partition: int, offset: int) -> memoryview:
-        """Return the records of a partition from an offset onward, at most a few megabytes."""
+        """Return the records of a partition from an offset on, up to a few megabytes."""
         response = self.ask(fetch_request(topic, partition, offset), FETCH_VERSION, FetchResponse)
         found = response.responses[0].partitions[0]
         assert not found.error_code, found

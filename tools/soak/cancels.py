@@ -1,10 +1,10 @@
-"""Cancel and break everything, by seed: `python -m tools.soak cancels [--seconds N] [--seed S] [--bootstrap …]`.
+"""Seeded cancellations and failures: `python -m tools.soak cancels [--seconds N] [--seed S] [--bootstrap …]`.
 
-In each round, tasks use a producer and a consumer with random options, and are cancelled at any await, while
+In each round, tasks use a producer and a consumer with random options, and are cancelled at any await. Meanwhile,
 connections break, the broker is stopped, continued or killed, and callbacks, partitioners and listeners raise. The soak
 counts missing acknowledged records, records that were never handed out, deliveries that were settled late or never,
 calls that ended after their limit, and leftover tasks and threads. Each round prints its seed; `--rounds 1` with that
-seed repeats it.
+seed repeats the round.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ PARTITIONS = 3
 #: Duration of the injected faults in each round.
 STORM_SECONDS = 5.0
 
-#: How long after its limit a call or a delivery may end, in addition to the time by which the machine delays the event
-#: loop.
+#: How long after its limit a call or a delivery may end, in addition to the event loop's own delay.
 GRACE_MS = 100
 
-#: Time for everything to finish after the faults.
+#: The time in which everything must finish after the faults.
 CALM_SECONDS = 60
 
-#: The limit for calls that have none of their own.
+#: The time limit for calls that have no limit of their own.
 API_TIMEOUT_MS = 2_000
 
 
@@ -50,10 +49,10 @@ class Round:
     Args:
         bootstrap: the broker.
         broker: its process; None if it must not be stopped.
-        seed: determines everything but the timing.
+        seed: determines everything except the timing.
 
     Attributes:
-        faults: the failures, by kind.
+        faults: the failures, keyed by kind.
         counts: the numbers of operations.
     """
 
@@ -159,7 +158,7 @@ class Round:
     # Calls.
 
     async def _call(self, name: str, made: Awaitable[Any], limit_ms: float | None = None) -> Any:
-        """Await a call within its limit, cancelling it at random; count its own errors."""
+        """Await a call within its limit, and sometimes cancel it; count errors that the call should not raise."""
         task = asyncio.ensure_future(made)
         begun = time.monotonic()
         cancelled = None
@@ -177,7 +176,7 @@ class Round:
         since, allowed_ms = (cancelled, 0) if cancelled is not None else (begun, limit_ms)
         took_ms = (time.monotonic() - since) * 1000
         if took_ms > GRACE_MS:
-            await asyncio.sleep(0.02)  # the event loop may have been delayed: let that be measured first
+            await asyncio.sleep(0.02)  # the event loop may have been delayed; let that be measured first
         if allowed_ms is not None and took_ms > allowed_ms + GRACE_MS + self._lag_ms:
             what = "after a cancel" if cancelled is not None else f"limit {limit_ms:.0f} ms"
             self._fault("late calls", f"{name}: {took_ms:.0f} ms, {what}, lag {self._lag_ms:.0f} ms")
@@ -271,7 +270,7 @@ class Round:
         self._has_produced.set()
 
     async def _paused(self, name: str, call: Awaitable[Any], limit_ms: float) -> None:
-        """Call a broker that is stopped, at random."""
+        """Make a call, sometimes while the broker is stopped."""
         stops = self._broker is not None and self._random.random() < 0.5
         if stops and self._broker is not None:
             self._broker.signal(signal.SIGSTOP)
@@ -286,7 +285,7 @@ class Round:
             self._found[record.partition, record.offset] += 1
 
     async def _read(self, consumer: Consumer) -> None:
-        """Read once, without awaiting anything between the end of the read and the count."""
+        """Read once; await nothing between the end of the read and the counting."""
         if self._way == "record":
             self._note([await anext(aiter(consumer))])
         elif self._way == "getmany":
@@ -341,8 +340,8 @@ class Round:
         await self._finish(consumer)
 
     async def _finish(self, consumer: Consumer) -> None:
-        """Read the remaining records without faults; if a listener raised, its consumer is replaced, too."""
-        await self._has_produced.wait()  # from here on, every acknowledged record is below the ends
+        """Read the remaining records without faults; if a listener raises, replace its consumer."""
+        await self._has_produced.wait()  # from now on, all acknowledged records are before the ends
         deadline = time.monotonic() + CALM_SECONDS
         self._ends_read = await self._ends()
         while self._missing(self._ends_read) and time.monotonic() < deadline:
@@ -370,7 +369,7 @@ class Round:
     # The result.
 
     async def _check(self) -> None:
-        """Compare acknowledged records with those that were stored, and with those that were read."""
+        """Compare the acknowledged records with those that were stored, and with those that were read."""
         stored: dict[tuple[int, int], bytes | None] = {}
         async with Consumer(self._bootstrap, self._topic, auto_offset_reset="earliest") as reader:
             async for record in reader.records(stop_at_end=True):
@@ -425,7 +424,7 @@ async def _awaited(delivery: Delivery) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run rounds for some time and return the exit status: 1 if anything went wrong."""
+    """Run rounds for a given time, and return the exit status, which is 1 if anything went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak cancels")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", default="1")

@@ -1,9 +1,9 @@
 """Hostile clients: `python -m tools.soak hostile [--seconds N] [--seed S]`.
 
-They send mutated requests of every API and version, frames that never end, a hundred connections whose length prefixes
-demand 100 MiB each, requests whose responses are not read, and SASL, TLS and HTTP to the wrong port; meanwhile, others
-produce and fetch. The broker must keep running in bounded memory, and serve the others as fast as before; no request
-may trigger a defect.
+They send mutated requests of every API and version, frames that never end, length prefixes that demand 100 MiB on each
+of a hundred connections, requests whose responses are not read, and SASL, TLS and HTTP to the wrong port. Meanwhile,
+other clients produce and fetch. The broker must keep running in bounded memory, and serve the other clients as fast as
+before; no request may trigger a defect.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ SLOW_READERS = 10
 STRANGERS = 4
 OTHERS = 4
 
-#: Limits for the others: clients that send twenty requests a second.
+#: Limits for the other clients, which send twenty requests per second.
 PAUSE_SECONDS = 0.05
 
-#: A request that creates thousands of topics is not hostile, just large; other soaks cover those.
+#: APIs that are not used: a request that creates thousands of topics is not hostile but just large, and other soaks
+#: cover it.
 _NOT_SENT = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
 _LENGTH = struct.Struct(">i")
@@ -76,8 +77,8 @@ class Strangers:
 
     Args:
         bootstrap: the broker.
-        end: when to stop, on the clock of the event loop.
-        random: makes all the choices.
+        end: when to stop, on the event loop's clock.
+        random: the source of all choices.
         announcers: the number of connections whose length prefixes announce large requests.
     """
 
@@ -117,7 +118,7 @@ class Strangers:
         return await asyncio.open_connection(*self._address)
 
     async def _mutated(self) -> None:
-        """Send damaged requests for all APIs, one after another."""
+        """Send damaged requests for all APIs, one at a time."""
         reader, writer = await self._connect()
         try:
             for _ in range(self._random.randint(1, 50)):
@@ -153,7 +154,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _announced(self) -> None:
-        """Send the length prefix of a large request, and only part of the request."""
+        """Send the length prefix of a large request, but only part of the request."""
         _, writer = await self._connect()
         try:
             header = HEADER_START.pack(ApiKey.PRODUCE, PRODUCE_VERSION, 1) + b"\0\4soak\0"
@@ -167,7 +168,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _slow_reader(self) -> None:
-        """Request a lot, and read little."""
+        """Request much, and read little."""
         reader, writer = await self._connect()
         writer.transport.set_write_buffer_limits(0)
         protocol = ClientConnection("slow")
@@ -182,7 +183,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _wrong_port(self) -> None:
-        """Speak another protocol, or try to log in."""
+        """Use another protocol, or try to log in."""
         reader, writer = await self._connect()
         try:
             if self._random.random() < 0.5:
@@ -199,7 +200,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _other(self) -> None:
-        """Produce a record and fetch it, and note how long each takes."""
+        """Produce a record and fetch it, and record how long each takes."""
         reader, writer = await self._connect()
         protocol = ClientConnection("other")
         while not self._is_over():
@@ -246,11 +247,11 @@ async def _run(broker: BrokerProcess, seconds: float, random: Random) -> tuple[S
 
 
 def main(arguments: list[str]) -> int:
-    """Send, print what happened, and return the exit status: 1 if a promise was not kept."""
+    """Send the requests, print the results, and return the exit status, which is 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak hostile")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--bootstrap", help="not for this one, which starts its own")
+    parser.add_argument("--bootstrap", help="not supported, since this soak starts its own broker")
     given = parser.parse_args(arguments)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     folder = Path(tempfile.mkdtemp(prefix="kafkawire-hostile-"))

@@ -1,8 +1,8 @@
 """Check a transactional producer on a broker that is killed repeatedly.
 
-Each transaction must exist completely, in both topics and in the offsets, or not at all. Transaction n sends the number
-n to two topics and commits n + 1 for a group. After a kill, the producer restarts, which aborts the open transaction;
-then the committed records are compared with the acknowledged ones.
+Each transaction must exist either completely, in both topics and in the offsets, or not at all. Transaction n sends the
+number n to two topics and commits offset n + 1 for a group. After a kill, the producer restarts, which aborts the open
+transaction. Then the committed records are compared with the acknowledged ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["TOPICS", "Failure", "Transactor"]
 
 TOPICS = ("left", "right")
 
-#: The first versions in which the broker adds partitions to transactions and EndTxn raises the epoch.
+#: The first versions in which the broker adds partitions to transactions and EndTxn increases the epoch.
 _PRODUCE_VERSION = 12
 _COMMIT_VERSION = 5
 _END_VERSION = 5
@@ -41,7 +41,7 @@ _FETCH_OFFSETS_VERSION = 8
 #: One transaction in this many is aborted.
 _ABORT_ONE_IN = 4
 
-#: The longest time until coordinators have loaded and markers have been written.
+#: The maximum time until coordinators have loaded and markers have been written.
 _PATIENCE_SECONDS = 30
 
 _PASSING = (
@@ -55,19 +55,19 @@ _PASSING = (
 
 
 class Failure(Exception):
-    """A promise that was not kept."""
+    """A promise was broken."""
 
 
 class Transactor:
-    """A transactional producer, over many lives of the broker.
+    """A transactional producer that survives many restarts of the broker.
 
     Args:
         name: its transactional id, and the group whose offsets it commits.
-        partition: the number of a partition in both topics that nothing else writes to.
+        partition: the number of a partition to which nothing else writes, in both topics.
 
     Attributes:
         sent: the number of transactions begun.
-        committed: the transactions whose commit was acknowledged, but which have not been seen yet.
+        committed: the transactions whose commit was acknowledged, but that have not been seen yet.
         undecided: the transactions whose commit was requested.
         kept: the number of transactions that have been seen.
     """
@@ -84,14 +84,14 @@ class Transactor:
         self._checked: dict[str, int] = dict.fromkeys(TOPICS, 0)
 
     def begin(self, client: RawClient) -> None:
-        """Get a producer id and an epoch, which aborts any open transaction."""
+        """Request a producer id and an epoch, which aborts any open transaction."""
         request = InitProducerIdRequest(self.name, 60_000)
         found = self._ask(client, request, _INIT_VERSION, InitProducerIdResponse, lambda answer: answer.error_code)
         self._is((found.producer_id, found.producer_epoch))
 
     def _is(self, producer: tuple[int, int]) -> None:
         if producer in self._named:
-            raise Failure(f"{self.name}: {producer} was given twice")
+            raise Failure(f"{self.name}: {producer} was assigned twice")
         self._named.add(producer)
         self._producer = producer
 
@@ -155,7 +155,7 @@ class Transactor:
     # The check.
 
     def check(self, client: RawClient) -> None:
-        """Compare the transactions committed since the last check with the acknowledged ones; none may be open.
+        """Compare the transactions committed since the last check with those acknowledged; none may be open.
 
         Raises:
             Failure: they differ.
@@ -165,14 +165,14 @@ class Transactor:
             raise Failure(f"{self.name}: {left} in {TOPICS[0]}, {right} in {TOPICS[1]}")
         for number in left:
             if number <= self._last:
-                raise Failure(f"{self.name}: {number} comes after {self._last}")
+                raise Failure(f"{self.name}: transaction {number} follows {self._last}")
             if number not in self.undecided:
-                raise Failure(f"{self.name}: {number} was not committed, but exists")
+                raise Failure(f"{self.name}: transaction {number} was not committed, but exists")
             self._last = number
         if lost := self.committed - set(left):
             raise Failure(f"{self.name}: {len(lost)} committed transactions are gone, including {min(lost)}")
         if (offset := self._offset(client)) != self._last + 1:
-            raise Failure(f"{self.name}: the offset is {offset}, the last transaction is {self._last}")
+            raise Failure(f"{self.name}: the offset is {offset}, but the last transaction is {self._last}")
         self.kept += len(left)
         self.committed.clear()
         self.undecided.clear()
@@ -204,7 +204,7 @@ class Transactor:
             if offset == before:
                 break
         if offset < found.high_watermark:
-            raise Failure(f"{self.name}: a transaction hangs at {offset} of {topic}, {found.high_watermark} is its end")
+            raise Failure(f"{self.name}: a transaction hangs at {offset} of {topic}; the end is {found.high_watermark}")
         self._checked[topic] = offset
 
     def _offset(self, client: RawClient) -> int:

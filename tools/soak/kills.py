@@ -1,10 +1,11 @@
-"""Keep killing a broker under load: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
+"""Repeatedly kill a broker under load: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
 
-Producers send numbers, some of them idempotently, some in transactions (`killed_transactions.py`); groups commit them.
-After a moment, the process gets SIGKILL, or one time in four SIGTERM; it is restarted on the same files, and the stored
-records are compared with the acknowledged ones: all of them must exist, in order and exactly once. In addition,
-everything that an idempotent producer sent must exist after it has resent the rest; each transaction must be complete
-or absent; a cleanly stopped broker may have no unacknowledged records; and no commit may go back.
+Producers send numbers, some of them idempotently and some in transactions (`killed_transactions.py`), and groups commit
+offsets. After a moment, the process gets SIGKILL, or one time in four SIGTERM. It is restarted on the same files, and
+the stored records are compared with the acknowledged ones, all of which must exist, in order and exactly once. In
+addition, everything that an idempotent producer has sent must exist once it has resent unanswered batches, each
+transaction must be complete or absent, a cleanly stopped broker must have no unacknowledged records, and no committed
+offset may move back.
 """
 
 from __future__ import annotations
@@ -39,19 +40,20 @@ from tools.soak.killed_transactions import Failure, Transactor
 
 __all__ = ["main"]
 
-#: How long a broker lives before it is killed.
+#: The range of times for which a broker runs before it is killed.
 WORK_SECONDS = (0.005, 0.08)
 
 #: One kill in this many is a SIGTERM.
 TERM_EVERY = 4
 
-#: Number of kills on the same files; then everything is read once more, and the next kill gets new files.
+#: Number of kills with the same files. After that, everything is read again, and the next kill gets new files.
 KILLS_A_FOLDER = 50
 
-#: Unanswered requests of a producer: as many batches as a broker recognises, even after a crash.
+#: The number of a producer's unanswered requests, which is how many resent batches a broker recognises, even after a
+#: crash.
 IN_FLIGHT = 5
 
-#: Small segments, so that logs roll all the time.
+#: The topics, whose small segments make their logs roll all the time.
 TOPICS = {
     "plain": {"segment.bytes": str(1 << 20), "index.interval.bytes": "0"},
     "synced": {"flush.messages": "1"},
@@ -71,10 +73,10 @@ _ENDS = (ConnectionError, ConnectionEnded)
 
 
 class Writer:
-    """A producer for one partition, over many lives of the broker.
+    """A producer for one partition that survives many restarts of the broker.
 
     Args:
-        topic: the topic that it writes to.
+        topic: the topic to which it writes.
         partition: the partition number.
         is_idempotent: whether it resends unanswered batches.
     """
@@ -85,7 +87,7 @@ class Writer:
         self.partition = partition
         self.is_idempotent = is_idempotent
         self.sent = 0
-        #: Unanswered numbers, with the sequence number at which they begin.
+        #: Unanswered numbers, each with the sequence number at which it begins.
         self.in_flight: deque[tuple[int, int]] = deque()
         self.acknowledged: dict[int, int] = {}
         self.producer_id = -1
@@ -93,7 +95,7 @@ class Writer:
         self.last_number = -1
 
     def begin(self, client: RawClient) -> None:
-        """Get a producer id, and resend unanswered batches."""
+        """Request a producer id, and resend unanswered batches."""
         if not self.is_idempotent:
             self.in_flight.clear()
             return
@@ -138,7 +140,7 @@ class Writer:
         self.in_flight.popleft()
 
     def finish(self, client: RawClient) -> None:
-        """Wait for the responses that a stopping broker still sends."""
+        """Read the remaining responses from a broker that is stopping."""
         while self.in_flight:
             self._receive(client)
 
@@ -150,24 +152,24 @@ class Writer:
         """
         for offset, number in self._stored(client):
             if number <= self.last_number:
-                raise Failure(f"{self.name}: {number} at {offset} comes after {self.last_number}")
+                raise Failure(f"{self.name}: {number} at {offset} follows {self.last_number}")
             if number >= self.sent:
                 raise Failure(f"{self.name}: {number} at {offset} was never sent")
             expected = self.acknowledged.pop(offset, None)
             if expected is None and (is_stopped or self.is_idempotent):
                 raise Failure(f"{self.name}: {number} at {offset} was stored, but not acknowledged")
             if expected not in (None, number):
-                raise Failure(f"{self.name}: {number} at {offset}, where {expected} was acknowledged")
+                raise Failure(f"{self.name}: {number} is at {offset}, but {expected} was acknowledged there")
             if self.is_idempotent and number != self.last_number + 1:
                 raise Failure(f"{self.name}: {number} at {offset} follows {self.last_number}")
             self.last_number = number
             self.checked_offset = offset + 1
         if self.is_idempotent and self.last_number != self.sent - 1:
-            raise Failure(f"{self.name}: {self.last_number} is the last, {self.sent - 1} was sent")
+            raise Failure(f"{self.name}: the last number is {self.last_number}, but {self.sent - 1} was sent")
         if self.acknowledged:
             offset, number = next(iter(self.acknowledged.items()))
             raise Failure(
-                f"{self.name}: {len(self.acknowledged)} acknowledged ones are gone, including {number} at {offset}"
+                f"{self.name}: {len(self.acknowledged)} acknowledged numbers are lost, such as {number} at {offset}"
             )
 
     def _stored(self, client: RawClient) -> Iterator[tuple[int, int]]:
@@ -184,7 +186,7 @@ class Writer:
 
 
 class Committer:
-    """A group whose offset only increases.
+    """A group whose committed offset only increases.
 
     Args:
         group: the group id.
@@ -224,22 +226,22 @@ class Committer:
             if found.error_code not in _RETRIABLE:
                 break
             if time.monotonic() > deadline:
-                raise Failure(f"{self.group}: its coordinator does not load")
+                raise Failure(f"{self.group}: the coordinator does not finish loading")
         offset = max(found.topics[0].partitions[0].committed_offset, 0)
         if not self.acknowledged <= offset <= self.sent:
-            raise Failure(f"{self.group}: {offset} is committed, {self.acknowledged} was acknowledged of {self.sent}")
+            raise Failure(f"{self.group}: committed {offset}, acknowledged {self.acknowledged}, and sent {self.sent}")
 
 
-#: Workers with a thread and a connection of their own.
+#: Workers, each of which has a thread and a connection of its own.
 Worker = Writer | Transactor | list[Committer]
 
 
 class Lives:
-    """The lives of a single broker.
+    """A broker that is repeatedly ended and restarted.
 
     Args:
         folder: the folder for its files.
-        random: makes all the choices.
+        random: the source of all choices.
     """
 
     def __init__(self, folder: Path, random: Random) -> None:
@@ -264,10 +266,10 @@ class Lives:
                 worker.begin(client)
 
     def live_and_die(self, *, by_kill: bool) -> None:
-        """Work, end the broker, restart it, and check.
+        """Let the workers work, end the broker, restart it, and check.
 
         Raises:
-            Failure: a promise was not kept.
+            Failure: a promise was broken.
         """
         failures: list[Failure] = []
         is_ending = threading.Event()
@@ -282,7 +284,7 @@ class Lives:
         if by_kill:
             self._broker.kill()
         elif self._broker.stop():
-            raise Failure("the exit status of a broker that was told to stop is not 0")
+            raise Failure("a broker that was told to stop exited with a status other than 0")
         for thread in threads:
             thread.join()
         if failures:
@@ -303,7 +305,7 @@ class Lives:
                 transactor.check(client)
 
     def counts(self) -> tuple[int, int, int]:
-        """Return the numbers of records, commits and transactions kept."""
+        """Return the number of kept records, commits and transactions."""
         records = sum(writer.last_number + 1 for writer in self.writers)
         commits = sum(committer.acknowledged for committer in self.committers)
         return records, commits, sum(transactor.kept for transactor in self.transactors)
@@ -313,7 +315,7 @@ class Lives:
         self._broker.kill()
 
     def _worked(self, worker: Worker, is_ending: threading.Event, failures: list[Failure]) -> None:
-        """Work until the broker ends, and read its last responses; any other end is a failure."""
+        """Work until the broker ends, and read its last responses; a connection that ends earlier is a failure."""
         random = Random(self._random.random())
         client = None
         try:
@@ -345,12 +347,12 @@ class Lives:
 
 
 def main(arguments: list[str]) -> int:
-    """Kill, print what was kept, and return the exit status: 1 if something was lost."""
+    """Kill the broker repeatedly, print what was kept, and return the exit status, which is 1 if something was lost."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak kills")
-    parser.add_argument("--kills", type=int, help="number of kills; by default, as many as there is time for")
+    parser.add_argument("--kills", type=int, help="number of kills; by default, as many as the time allows")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--bootstrap", help="not for this one, which starts its own")
+    parser.add_argument("--bootstrap", help="not supported, since this soak starts its own broker")
     given = parser.parse_args(arguments)
     begun = time.monotonic()
     killed = stopped = 0

@@ -1,7 +1,7 @@
-"""Produce and consume for a long time, and watch memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
+"""Produce and consume for a long time, and monitor memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
 
-A process with a producer and two consumers, only one of them in a group, continuously reads and writes in every way,
-and opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
+A process with a producer and two consumers, one of them in a group, continuously reads and writes in every way, and
+opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tests.kafka.apache import ApacheKafka
 
 __all__ = ["main", "resident_bytes"]
 
-#: Growth after the first part that is not a leak: pages that the allocator has not returned.
+#: Growth after the first part that is not considered a leak but pages that the allocator has not returned.
 GROWTH_MAX = 0.05
 
-#: Warm-up time in a ten-minute run; a shorter run has a proportional one.
+#: The share of the run that is warm-up: two minutes of a ten-minute run.
 WARM_UP = 0.2
 
 PARTITIONS = 4
 RECORDS_A_TURN = 500
 
-#: Old records are deleted, because the broker's disk is not under test.
+#: The topic's configuration, with which old records are deleted, because the broker's disk is not under test.
 RETENTION = {"retention.bytes": "50000000", "segment.bytes": "10000000"}
 
 
@@ -52,7 +52,7 @@ class Work:
         self.clients = 0
 
     async def produce(self) -> None:
-        """Send in every way."""
+        """Send records in every way."""
         async with Producer(self._bootstrap, compression="lz4") as producer:
             while time.monotonic() < self._end:
                 for number in range(RECORDS_A_TURN):
@@ -63,7 +63,7 @@ class Work:
                 await asyncio.sleep(0.02)
 
     async def iterate(self) -> None:
-        """Read record by record, in a group."""
+        """Read individual records, in a group."""
         async with Consumer(self._bootstrap, "leak", group_id="leak", auto_commit_interval_ms=500) as consumer:
             async for _ in consumer:
                 self.iterated += 1
@@ -71,7 +71,7 @@ class Work:
                     break
 
     async def take(self) -> None:
-        """Read in lists and batches, on an I/O thread."""
+        """Read lists and batches, on an I/O thread."""
         async with Consumer(self._bootstrap, "leak", io="thread") as consumer:
             while time.monotonic() < self._end:
                 self.taken += sum(map(len, (await consumer.getmany(100)).values()))
@@ -90,7 +90,7 @@ class Work:
             await asyncio.sleep(1)
 
     async def measure(self, seconds: float) -> tuple[float, float]:
-        """Print the memory regularly; return the median of a minute after warming up, and of the last minute."""
+        """Print the memory regularly; return the medians of a minute after warm-up and of the last minute."""
         begun, shown = time.monotonic(), 0.0
         await asyncio.sleep(seconds * WARM_UP)
         sizes: list[int] = []
@@ -126,11 +126,11 @@ async def _run(bootstrap: str, seconds: float) -> tuple[float, float]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run and return the exit status: 1 if memory has grown."""
+    """Run the work, and return the exit status, which is 1 if memory has grown."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak leak")
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", help="nothing is random here")
-    parser.add_argument("--bootstrap", help="address of an Apache Kafka; by default, one is started")
+    parser.add_argument("--seed", help="has no effect, since this soak is not random")
+    parser.add_argument("--bootstrap", help="address of an Apache Kafka broker; by default, one is started")
     given = parser.parse_args(arguments)
     with ExitStack() as stack:
         bootstrap = given.bootstrap or stack.enter_context(ApacheKafka()).bootstrap

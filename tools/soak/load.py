@@ -1,8 +1,9 @@
 """A broker under heavy load: `python -m tools.soak load [--partitions N] [--connections N] [--commits N]`.
 
-With ten thousand partitions, a thousand connections and five hundred groups, it measures memory, CPU while they only
-send heartbeats, and how long a produce request takes in the meantime. Then the broker is stopped and restarted, killed
-and restarted, and loads the groups' commits; finally, it starts with as few descriptors as it ran with.
+With ten thousand partitions, a thousand connections and five hundred groups, the soak measures memory, CPU time while
+members send nothing but heartbeats, and how long a produce request takes meanwhile. Then the broker is stopped and
+restarted, killed and restarted, and loads the groups' commits. Finally, a broker that ran with few descriptors is
+restarted with just as few.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ COMMIT_PARTITIONS = 20
 
 _IN_FLIGHT = 20
 
-#: Interval between checks that the groups have been loaded, as in clients (`retry.backoff.ms`).
+#: Interval between checks whether the groups have been loaded, which is that of clients (`retry.backoff.ms`).
 _BACKOFF_SECONDS = 0.1
 
 #: Limits for the broker.
 RESTART_SECONDS_MAX = 5.0
 
-#: The number of descriptors of a broker with this many partitions, all of which have been written to.
+#: The descriptors of a broker, and the number of its partitions, all of which have been written to.
 FEW_DESCRIPTORS = 400
 FEW_PARTITIONS = 300
 
-#: The last versions in which a member needs no second JoinGroup, and in which topics have names rather than ids.
+#: The last versions in which a member needs no second JoinGroup, or in which topics have names rather than ids.
 _JOIN_VERSION = 3
 _SYNC_VERSION = 3
 _HEARTBEAT_VERSION = 3
@@ -62,7 +63,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class _Connection:
-    """One of many connections on one event loop."""
+    """One of many connections that share an event loop."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -101,7 +102,7 @@ class _Member(_Connection):
         assert not synced.error_code, synced
 
     async def live(self, end: float, offset_pause: float) -> None:
-        """Send heartbeats, spread over time."""
+        """Send heartbeats, spread evenly over time."""
         await asyncio.sleep(offset_pause)
         while time.monotonic() < end:
             answer = await self.ask(HeartbeatRequest(self._group, self._generation, self._id), _HEARTBEAT_VERSION)
@@ -117,7 +118,7 @@ def _topics(partitions: int) -> dict[str, int]:
 
 
 async def _together(broker: BrokerProcess, given: argparse.Namespace) -> None:
-    """Open everything, and measure while only heartbeats are sent, and while some clients produce."""
+    """Open all connections, and measure while only heartbeats are sent, and while some clients produce."""
     others = [_Connection(broker.bootstrap) for _ in range(given.connections - given.groups)]
     members = [_Member(broker.bootstrap, f"group-{number}") for number in range(given.groups)]
     everybody = [*others, *members]
@@ -162,7 +163,7 @@ async def _together(broker: BrokerProcess, given: argparse.Namespace) -> None:
 
 
 def _commit(broker: BrokerProcess, count: int, groups: int) -> None:
-    """Commit offsets for every group in turn, each for all its partitions in one request."""
+    """Commit offsets for the groups in turn, with one request for all partitions of a group."""
     Topic, Place = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
     begun = time.monotonic()
     with RawClient(broker.bootstrap) as client:
@@ -188,7 +189,7 @@ def _committed(client: RawClient) -> None:
 
 
 def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float]:
-    """Start, return the time until metadata is served, and print the time until the last group is loaded."""
+    """Start the broker; return the time until metadata is served, and print the time until the last group is loaded."""
     begun = time.monotonic()
     broker = BrokerProcess(folder)
     with RawClient(broker.bootstrap) as client:
@@ -214,7 +215,7 @@ def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float
 
 
 def _few_descriptors(folder: Path) -> None:
-    """Restart with as few descriptors as a broker ran with."""
+    """Restart a broker with as few descriptors as it ran with before."""
     used = 0
     for turn in range(2):
         with BrokerProcess(folder, files_max=FEW_DESCRIPTORS) as broker, RawClient(broker.bootstrap) as client:
@@ -229,15 +230,15 @@ def _few_descriptors(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print, and return the exit status: 1 if a restart takes too long."""
+    """Measure, print the results, and return the exit status, which is 1 if a restart takes too long."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak load")
     parser.add_argument("--seconds", type=float, default=15, help="duration of heartbeats, and of producing")
-    parser.add_argument("--seed", help="nothing is random here")
+    parser.add_argument("--seed", help="has no effect, since this soak is not random")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=1_000)
     parser.add_argument("--groups", type=int, default=500)
     parser.add_argument("--commits", type=int, default=200_000)
-    parser.add_argument("--bootstrap", help="not for this one, which starts its own")
+    parser.add_argument("--bootstrap", help="not supported, since this soak starts its own broker")
     given = parser.parse_args(arguments)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * given.connections)), hard))

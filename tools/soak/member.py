@@ -1,7 +1,7 @@
 """A member of a group in a separate process: `python -m tools.soak.member BOOTSTRAP TOPIC FILE OPTIONS`.
 
-Each record that is handed out is written to the file before the next one is requested, in a form that survives SIGKILL:
-partition, offset, time. SIGTERM closes the consumer and ends the process.
+For each record that is handed out, the partition, offset and time are written to the file before the next record is
+requested, in a form that survives SIGKILL. SIGTERM closes the consumer and ends the process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kafkawire import Consumer, TopicPartition
 
 __all__ = ["ASSIGNED", "ENTRY", "LOST", "main"]
 
-#: A record that was handed out: partition, offset, and the time in seconds on the system's monotonic clock. A negative
-#: offset means that a partition was assigned or lost.
+#: The entry for a record that was handed out: partition, offset, and the time in seconds on the system's monotonic
+#: clock. A negative offset means that the partition was assigned or lost.
 ENTRY = Struct(">iqd")
 ASSIGNED, LOST = -1, -2
 

@@ -1,8 +1,8 @@
 """Members that join, leave, are killed and restart: `python -m tools.soak rebalance [--seconds N] [--seed S] …`.
 
-Eight processes read 24 partitions of an Apache Kafka, using each protocol for some time, while a million records are
-written. Every record must be handed out. Records handed out twice are counted: after a graceful change, there may be
-one per assigned partition; after a SIGKILL, those that the dead member had not committed.
+Eight processes read 24 partitions of an Apache Kafka broker, using each protocol for some time, while a million records
+    are written. Every record must be handed out. Records handed out twice are counted: after a graceful change, there
+    may be one per assigned partition, and after a SIGKILL, those that the killed member had not committed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ MEMBERS = 8
 #: Number of members with an instance id.
 STATIC = 3
 
-#: Minimum number of living members.
+#: Minimum number of running members.
 ALIVE_MIN = 3
 
-#: Records of a killed member may be uncommitted for this long: a commit is sent every second, and may be in flight.
+#: A killed member's records may have been uncommitted for this long: a commit is sent every second, and may be in
+#: flight.
 COMMIT_INTERVAL_MS = 1_000
 WINDOW_SECONDS = COMMIT_INTERVAL_MS / 1000 + 1.5
 
 #: Interval between changes; a rebalance takes a second or two.
 PAUSES_SECONDS = (0.3, 2, 5)
 
-#: Time to read the rest of the records after the changes; a dead KIP-848 member is removed when its session expires.
+#: Time for reading the remaining records after the changes; a killed KIP-848 member is removed when its session
+#: expires.
 PATIENCE_SECONDS = 120
 
 _SESSION_MS = 6_000
@@ -60,7 +62,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "consumer": {"group_protocol": "consumer"},
 }
 
-#: With KIP-848, the broker sets these.
+#: With KIP-848, these are settings of the broker.
 BROKER_SETTINGS = {
     "group.consumer.session.timeout.ms": str(_SESSION_MS),
     "group.consumer.min.session.timeout.ms": str(_SESSION_MS),
@@ -70,7 +72,7 @@ BROKER_SETTINGS = {
 
 
 class Member:
-    """A process that reads records, from its start to its exit.
+    """A process that reads records, from its startup to its exit.
 
     Attributes:
         path: the file with the records handed to it.
@@ -98,7 +100,7 @@ class Member:
         self.process.wait(30)
 
     def entries(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the records handed to it, except one that SIGKILL cut off."""
+        """Yield the entries for records handed to the member, except for an entry that SIGKILL cut off."""
         data = self.path.read_bytes()
         yield from ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
 
@@ -109,10 +111,12 @@ class Result(NamedTuple):
     Attributes:
         found: the number of distinct records handed out.
         assigned: the number of partition assignments.
-        graceful: records handed out again although their first member had neither died nor lost the partition.
-        lost: records whose first member was considered dead by the coordinator, and learned of the loss only later.
-        crashed: records whose first member was killed before they were handed out again.
-        oldest_seconds: the longest time between handing out such a record and the SIGKILL.
+        graceful: the number of records handed out again although their first member had neither died nor lost the
+            partition.
+        lost: the number of records whose first member was considered dead by the coordinator, and learned that only
+            later.
+        crashed: the number of records whose first member was killed before they were handed out again.
+        oldest_seconds: the longest time between the handing out of such a record and the SIGKILL.
     """
 
     found: int
@@ -152,12 +156,12 @@ def counted(members: list[Member]) -> Result:
 
 
 class Soak:
-    """A run of one protocol for a period of time.
+    """A run with one protocol for a period of time.
 
     Args:
         bootstrap: the broker.
         protocol: one of `PROTOCOLS`.
-        folder: the folder of the members' files.
+        folder: the folder for the members' files.
         random: chooses the changes.
     """
 
@@ -177,7 +181,7 @@ class Soak:
         self.failures: list[str] = []
 
     async def run(self, seconds: float, records: int) -> Result:
-        """Run for some time, then wait until everything has been read."""
+        """Run for the given time, then wait until everything has been read."""
         async with Admin(self._bootstrap) as admin:
             await admin.create_topics(NewTopic(self._topic, PARTITIONS, 1))
         for slot in range(MEMBERS):
@@ -199,7 +203,7 @@ class Soak:
         return result
 
     async def _produce(self, seconds: float, records: int) -> None:
-        """Write all records evenly over the time."""
+        """Write all records, spread evenly over the time."""
         begun, sent = time.monotonic(), 0
         async with Producer(self._bootstrap) as producer:
             while sent < records:
@@ -235,7 +239,7 @@ class Soak:
                 self.changes["static came back"] += 1
 
     def _look(self) -> None:
-        """Note members that have ended on their own."""
+        """Record members that have ended on their own."""
         for slot, member in enumerate(self._slots):
             if member is not None and not member.is_alive:
                 self._slots[slot] = None
@@ -244,13 +248,13 @@ class Soak:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the protocols one after another and return the exit status: 1 if a promise was broken."""
+    """Run the protocols one after another, and return the exit status, which is 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak rebalance")
     parser.add_argument("--seconds", type=float, default=180, help="duration for each protocol")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="repeatable; all by default")
-    parser.add_argument("--bootstrap", help="address of an Apache Kafka; by default, one is started")
+    parser.add_argument("--bootstrap", help="address of an Apache Kafka broker; by default, one is started")
     given = parser.parse_args(arguments)
     results: dict[str, Result] = {}
     is_good = True

@@ -1,9 +1,8 @@
-"""Ten partitions against ten thousand: `python -m tools.soak scale [--seconds N] [--partitions N] [--bootstrap …]`.
+"""Compare ten partitions with ten thousand: `python -m tools.soak scale [--seconds N] [--partitions N] …`.
 
-One process reads ten partitions, another reads ten thousand, of which ten get records. They take turns being idle for
-some time and reading the same records; the results are the CPU time per record, and per idle second. For information,
-the records are also spread over all partitions, which makes their batches smaller. The sizes of fetch requests are
-shown.
+One process reads ten partitions, and another one reads ten thousand, of which ten get records. In turn, each is idle
+for some time and reads the same records; the results are the CPU time per record, and per idle second. In addition, the
+records are spread over all partitions, which makes their batches smaller, and the sizes of fetch requests are shown.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ RECORDS = 200_000
 VALUE = b"x" * 100
 ROUNDS = 5
 
-#: The controller cannot create all of them at once.
+#: The number of partitions per topic, since the controller cannot create all partitions at once.
 TOPIC_PARTITIONS = 1_000
 
-#: A broker creates a few hundred logs per second.
+#: The time limit for creating the logs, of which a broker creates a few hundred per second.
 START_TIMEOUT_MS = 600_000
 
-#: Limit for the ratio of the CPU time with many partitions to that with few.
+#: The maximum ratio of the CPU time with many partitions to that with few.
 RATIO_MAX = 1.2
 
-#: With the usual indexes of 10 MiB each, ten thousand logs are more than a small machine can map.
+#: With the default indexes of 10 MiB each, a small machine cannot map ten thousand logs.
 BROKER_SETTINGS = {"log.index.size.max.bytes": "4096", "auto.create.topics.enable": "false"}
 
 
 class _MeasuringNetwork(TcpNetwork):
-    """A TCP transport that notes the size of each fetch request."""
+    """A TCP transport that records the size of each fetch request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class _MeasuringNetwork(TcpNetwork):
 
 
 def places(name: str, count: int) -> list[TopicPartition]:
-    """Return a number of partitions, in as many topics as necessary."""
+    """Return the given number of partitions, in as many topics as necessary."""
     return [TopicPartition(f"{name}-{at // TOPIC_PARTITIONS}", at % TOPIC_PARTITIONS) for at in range(count)]
 
 
@@ -117,7 +116,7 @@ async def read(bootstrap: str, name: str, partitions: int) -> None:
 
 
 class Reader:
-    """A process that reads a number of partitions."""
+    """A process that reads a given number of partitions."""
 
     def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
         self.name = name
@@ -158,13 +157,13 @@ async def _produce(bootstrap: str, name: str, count: int, records: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print and return the exit status: 1 if many partitions take too much CPU."""
+    """Measure, print the results, and return the exit status, which is 1 if many partitions take too much CPU time."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak scale")
-    parser.add_argument("--seconds", type=float, default=60, help="idle time for each of the two")
-    parser.add_argument("--seed", help="nothing is random here")
+    parser.add_argument("--seconds", type=float, default=60, help="idle time for each of the two processes")
+    parser.add_argument("--seed", help="has no effect, since this soak is not random")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--records", type=int, default=RECORDS)
-    parser.add_argument("--bootstrap", help="address of an Apache Kafka; by default, one is started")
+    parser.add_argument("--bootstrap", help="address of an Apache Kafka broker; by default, one is started")
     given = parser.parse_args(arguments)
     with ExitStack() as stack:
         bootstrap = given.bootstrap or stack.enter_context(ApacheKafka(settings=BROKER_SETTINGS)).bootstrap

@@ -1,10 +1,10 @@
-"""Copy a topic exactly once while everything dies: `python -m tools.soak transactions [--seconds N] [--seed S] …`.
+"""Copy a topic exactly once despite crashes: `python -m tools.soak transactions [--seconds N] [--seed S] …`.
 
-The cluster is three nodes of Apache Kafka. A feeder writes numbered records; workers, each a process, read them as one
-group and write them to another topic in transactions that include the offsets. Depending on the seed, workers are
-killed, or stopped for longer than their session, and restarted; transactions are abandoned halfway; and one broker
-after another is killed and restarted. At the end, readers of committed records must find each number in the other topic
-exactly once.
+The cluster consists of three nodes of Apache Kafka. A feeder writes numbered records. Worker processes read them as one
+group and write them to another topic, in transactions that include the offsets. Depending on the seed, workers are
+killed, or stopped for longer than their session, and restarted; transactions are abandoned halfway; and brokers are
+killed and restarted, one after another. At the end, readers of committed records must find each number in the other
+topic exactly once.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ SOURCE, TARGET, GROUP = "soak-source", "soak-target", "soak"
 PARTITIONS = 6
 WORKERS = 3
 
-#: Records that the feeder writes per second; the copy keeps up with this between faults.
+#: The number of records that the feeder writes per second, with which the workers keep up between faults.
 RECORDS_PER_SECOND = 1_000
 
-#: The session timeout of a killed worker; a stopped one stays away longer.
+#: The session timeout of workers; a stopped worker stays away longer.
 SESSION_TIMEOUT_MS = 6_000
 STOPPED_SECONDS = 9.0
 
-#: The time between two faults.
+#: The range of times between two faults.
 FAULT_SECONDS = (1.0, 5.0)
 #: One fault in this many kills a broker, and one stops a worker; the others kill workers.
 FAULT_KINDS = 6
 #: How long a broker is down.
 BROKER_AWAY_SECONDS = 6.0
 
-#: The application abandons one transaction in this many.
+#: One transaction in this many is abandoned by the application.
 GIVEN_UP_ONE_IN = 40
 
-#: Time after the last fault to copy the rest, which has to wait for sessions and transactions to time out.
+#: The time after the last fault for copying the rest, which has to wait for sessions and transactions to time out.
 CALM_SECONDS = 120.0
 
 
@@ -76,7 +76,7 @@ class Worker:
         self.counts: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Work until SIGTERM; a producer in a fatal state is replaced."""
+        """Work until SIGTERM; replace a producer in a fatal state."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._is_ending.set)
         session = {} if self._protocol == "consumer" else {"session_timeout_ms": SESSION_TIMEOUT_MS}
         while not self._is_ending.is_set():
@@ -125,7 +125,7 @@ class Worker:
                 self.counts["committed"] += 1
 
     async def _rewind(self, consumer: Consumer) -> None:
-        """Read uncommitted records again."""
+        """Return to the committed offsets, to read uncommitted records again."""
         assigned = consumer.assignment
         committed = await consumer.committed(*assigned)
         for partition in assigned & consumer.assignment:
@@ -140,10 +140,10 @@ def _next_offsets(records: Mapping[TopicPartition, list[Record]]) -> dict[TopicP
 
 
 class Soak:
-    """The cluster, the feeder, the workers' processes and their faults.
+    """The cluster, the feeder, the worker processes, and the faults.
 
     Args:
-        cluster: three nodes.
+        cluster: the cluster of three nodes.
         protocol: the group protocol.
         seed: determines the faults.
 
@@ -162,7 +162,7 @@ class Soak:
         self.counts: Counter[str] = Counter()
 
     async def run(self, seconds: float) -> Counter[str]:
-        """Return the failures, by kind, after a period of faults and after copying the rest."""
+        """Run for a period of faults, copy the rest, and return the failures, keyed by kind."""
         async with Admin(self._cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(SOURCE, PARTITIONS, 3), NewTopic(TARGET, PARTITIONS, 3)])
         end = time.monotonic() + seconds
@@ -179,7 +179,7 @@ class Soak:
         return faults
 
     async def _feed(self, end: float) -> None:
-        """Write numbers; all of them have been acknowledged when this returns."""
+        """Write numbers; when this method returns, all of them have been acknowledged."""
         async with Producer(self._cluster.bootstrap, delivery_timeout_ms=300_000) as producer:
             while time.monotonic() < end:
                 for _ in range(RECORDS_PER_SECOND // 20):
@@ -189,7 +189,7 @@ class Soak:
             await producer.flush()
 
     async def _break(self, end: float) -> None:
-        """Kill and stop, depending on the seed, until the time has run out; at the end, everything is running."""
+        """Kill and stop processes, depending on the seed, until the time is up; at the end, all are running."""
         restarts: list[asyncio.Task[None]] = []
         while time.monotonic() < end:
             await asyncio.sleep(self._random.uniform(*FAULT_SECONDS))
@@ -282,7 +282,7 @@ class Soak:
 async def run(
     seconds: float, seed: int, protocol: str = "classic", version: int = 2
 ) -> tuple[Counter[str], Counter[str]]:
-    """Run one soak on its own cluster; return failures and numbers of operations, by kind.
+    """Run one soak on its own cluster; return the numbers of failures and of operations, keyed by kind.
 
     Args:
         seconds: the duration of the faults.
@@ -300,7 +300,7 @@ async def run(
 
 
 def main(arguments: list[str]) -> int:
-    """Run the soak, or one of its workers, and return the exit status: 1 if anything went wrong."""
+    """Run the soak, or one of its workers, and return the exit status, which is 1 if anything went wrong."""
     logging.getLogger("kafkawire").setLevel(logging.CRITICAL)  # every fault would log a page of text
     if arguments[:1] == ["worker"]:
         worker = Worker(*arguments[1:])
@@ -311,7 +311,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--protocol", choices=("classic", "consumer"), default="classic")
-    parser.add_argument("--version", type=int, choices=(1, 2), default=2, help="of transactions")
+    parser.add_argument("--version", type=int, choices=(1, 2), default=2, help="transaction version")
     given = parser.parse_args(arguments)
     faults, counts = asyncio.run(run(given.seconds, given.seed, given.protocol, given.version))
     print("transactions: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))

@@ -1,4 +1,4 @@
-"""Faults by seed: a network that refuses and cuts connections, and a broker that is stopped, continued and killed."""
+"""Seeded faults: a network that refuses and cuts connections, and a broker that is stopped, continued and killed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["BrokerProcess", "StormyNetwork"]
 
 
 class StormyNetwork:
-    """A TCP transport that refuses a fraction of connections, and cuts others on demand; for event loops in any thread.
+    """A TCP transport that refuses some connections, and cuts others on demand. Event loops in any thread can use it.
 
     Args:
-        random: makes the choices.
+        random: the source of all choices.
 
     Attributes:
-        storm: the fraction of connections and writes that fail, from 0 to 1.
+        storm: the fraction of connections and writes that fail, between 0 and 1.
         opened: the number of connections opened.
-        requests: the number of requests written, by API key.
+        requests: the number of requests written, keyed by API key.
     """
 
     def __init__(self, random: Random) -> None:
@@ -49,11 +49,11 @@ class StormyNetwork:
         receiver: Callable[[Wire], Receiver],
         enter: Callable[[ConnectionState], None] = lambda state: None,
     ) -> Receiver:
-        """Connect late, or fail."""
+        """Connect after a delay, or fail."""
         if self._random.random() < self.storm:
             await asyncio.sleep(self._random.choice([0, 0.01, 0.2]))
             if self._random.random() < self.storm * 2:
-                raise ConnectionRefusedError("the weather is bad")
+                raise ConnectionRefusedError("this connection was refused on purpose")
         wires: list[_StormyWire] = []
 
         def wrapped(wire: Wire) -> Receiver:
@@ -78,7 +78,7 @@ class StormyNetwork:
 
 
 class _StormyWire:
-    """A wire on which some writes cut the connection, before or after the bytes."""
+    """A wire on which some writes cut the connection, before or after the bytes are sent."""
 
     def __init__(self, wire: Wire, network: StormyNetwork) -> None:
         self._wire = wire
@@ -133,7 +133,7 @@ class BrokerProcess:
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients connect to."""
+        """The address to which clients connect."""
         return f"127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ class BrokerProcess:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start on the files of the last run, and wait until the broker accepts connections."""
+        """Start the broker on the files of the last run, and wait until it accepts connections."""
         command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
         command += ["--data", str(self._folder / "data")]
         for name, value in self._options.items():

@@ -1,4 +1,4 @@
-// Times the message codec of franz-go for benchmarks/languages.py, which describes how the two communicate.
+// Measures the message codec of franz-go for benchmarks/languages.py, which describes how the two communicate.
 package main
 
 import (
@@ -26,7 +26,7 @@ type message interface {
 	AppendTo([]byte) []byte
 }
 
-// task is a message that was parsed once, and the bytes it was parsed from.
+// task is a message that has been parsed once, and the bytes from which it was parsed.
 type task struct {
 	version int16
 	empty   func() message
@@ -63,7 +63,7 @@ func (t *task) build() []byte {
 	return t.value.AppendTo(make([]byte, 0, 512))
 }
 
-// Results go here, so that no compiler optimizes the work away.
+// Results are stored here, so that the compiler cannot optimize the work away.
 var (
 	parsed message
 	built  []byte

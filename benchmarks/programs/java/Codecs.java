@@ -15,7 +15,7 @@ import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
-/** Times the message codec of Apache Kafka for benchmarks/languages.py, which describes how the two communicate. */
+/** Measures the message codec of Apache Kafka for benchmarks/languages.py, which describes how the two communicate. */
 public final class Codecs {
     interface Parser {
         ApiMessage parse(ByteBufferAccessor bytes, short version);
@@ -28,11 +28,11 @@ public final class Codecs {
         "OffsetCommitRequest", OffsetCommitRequestData::new,
         "ApiVersionsResponse", ApiVersionsResponseData::new);
 
-    /** Results go here, so that no compiler optimizes the work away. */
-    private static volatile Object result;
+    /** Results are stored here, so that the compiler cannot optimize the work away. */ private static volatile Object
+    result;
 
-    /** A message that was parsed once, and the bytes it was parsed from. */
-    private record Task(Parser parser, short version, byte[] data, ApiMessage value) {
+    /** A message that has been parsed once, and the bytes from which it was parsed. */ private record Task(Parser
+    parser, short version, byte[] data, ApiMessage value) {
         static Task open(Path folder, String name, short version) throws Exception {
             byte[] data = Files.readAllBytes(folder.resolve(name + "-" + version));
             Task task = new Task(PARSERS.get(name), version, data, parse(PARSERS.get(name), data, version));

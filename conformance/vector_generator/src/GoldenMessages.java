@@ -3,7 +3,7 @@ import java.nio.file.Path;
 import java.util.List;
 import org.apache.kafka.common.utils.AppInfoParser;
 
-/** Golden vectors of the messages of an older release, beside those of a newer one. */
+/** Golden vectors for the messages of an older release, next to those of a newer one. */
 public final class GoldenMessages {
     public static void main(String[] args) throws Exception {
         long seed = 1;

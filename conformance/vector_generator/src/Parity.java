@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** The table of messages: versions, flags and fields of each. */
+/** The table of messages, with the versions, flags and fields of each. */
 final class Parity {
-    /** The tags that a table of messages has and these definitions lack, by message. */
+    /** The tags that are in a table of messages but not in these definitions, keyed by message. */
     static Map<String, Set<Integer>> laterTags(Path table, List<Def> defs) throws Exception {
         ArrayNode ours = Out.MAPPER.createArrayNode();
         for (Def d : defs) fields(d.fields, d.name + ":", ours);

@@ -1,1 +1,1 @@
-"""Classic groups: the leader makes the assignment, the coordinator tracks the members."""
+"""Classic groups: the leader computes the assignment, and the coordinator tracks the members."""

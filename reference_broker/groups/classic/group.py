@@ -1,7 +1,7 @@
 """A classic group: its members, its state, and derived properties.
 
-`members.py` and `rebalances.py` change its state; nothing here does I/O or reads a clock. Members are kept in the order
-in which they joined, which determines the leader.
+`members.py` and `rebalances.py` change its state; this module does no I/O and reads no clock. Members are kept in the
+order in which they joined, which determines the leader.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids); `ClassicGroup` in Apache Kafka.
 """
@@ -30,7 +30,7 @@ __all__ = ["CLASSIC_GROUP_EDGES", "ClassicGroup", "GroupState", "JoinReply", "Me
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
 
-#: Assignors in order of preference: (name, the member's metadata for it).
+#: Assignors in order of preference: pairs of a name and the member's metadata for it.
 Protocols = Sequence[tuple[str, bytes]]
 
 _SUBSCRIPTION = program(ConsumerProtocolSubscription, 0)
@@ -40,7 +40,7 @@ _VERSION_BYTES = 2
 
 
 class GroupState(StrEnum):
-    """The state of a group; the values are those of DescribeGroups."""
+    """The state of a group; the values are those in DescribeGroups."""
 
     #: The group has no members, but may have offsets.
     EMPTY = "Empty"
@@ -55,11 +55,11 @@ class GroupState(StrEnum):
 
     @property
     def is_joined(self) -> bool:
-        """Whether the members of the current generation have joined; if so and one leaves, the others must rejoin."""
+        """Whether all members of the current generation have joined; if one then leaves, the others must rejoin."""
         return self in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
-#: A group that is replayed, or was previously a consumer group, starts out empty or stable.
+#: A group that is replayed, or used to be a consumer group, starts out empty or stable.
 CLASSIC_GROUP_EDGES: Final = Edges(
     "a classic group",
     (GroupState.EMPTY, GroupState.STABLE),
@@ -93,17 +93,17 @@ class Member:
     Attributes:
         member_id: the id assigned by the coordinator.
         instance_id: the id of a static member, or None for a dynamic one.
-        client_id: the client's name for itself.
-        client_host: the host that the client connects from.
-        session_timeout_ms: longest time between heartbeats.
-        rebalance_timeout_ms: longest time allowed for rejoining.
+        client_id: the client's own name.
+        client_host: the host from which the client connects.
+        session_timeout_ms: the maximum time between heartbeats.
+        rebalance_timeout_ms: the maximum time allowed for rejoining.
         protocols: the protocols that the member supports.
         assignment: the member's assignment in the current generation, from the leader.
-        is_new: whether the member is joining for the first time; it cannot send heartbeats yet, and removing it is
-            harmless.
+        is_new: whether the member is joining for the first time, in which case it cannot send heartbeats yet, and
+            removing it is harmless.
         awaiting_join: completes the member's delayed JoinGroup, which waits for the others.
         awaiting_sync: completes the member's delayed SyncGroup, which waits for the leader.
-        session_deadline_ms: when the member is removed unless it sends a heartbeat, minus the clock's jumps.
+        session_deadline_ms: when the member is removed unless it sends a heartbeat, not counting clock jumps.
         session_timer: the timer that checks the deadline.
     """
 
@@ -137,13 +137,13 @@ class ClassicGroup:
         protocol_type: `consumer`, `connect`, …; None before the first member joins.
         protocol_name: the assignor of the current generation.
         leader_id: the member that computes the assignment.
-        members: by member id, in the order in which they joined.
-        static_members: member ids by instance id.
-        pending_members: assigned ids (KIP-394) whose owners have not rejoined yet, with their expiry.
+        members: the members, keyed by id, in the order in which they joined.
+        static_members: member ids, keyed by instance id.
+        pending_members: assigned ids (KIP-394) whose owners have not rejoined yet, with their expiry times.
         pending_sync: members of the current generation that have not sent SyncGroup yet.
-        rebalance_timer: limits the wait for members to join, then for their SyncGroup; None when not waiting.
-        is_first_rebalance: whether the group was empty, so the initial delay applies.
-        member_added: whether a member joined since the initial delay was last extended.
+        rebalance_timer: limits the wait for members to join, then the wait for their SyncGroup; None when not waiting.
+        is_first_rebalance: whether the group was empty, in which case the initial delay applies.
+        member_added: whether a member has joined since the initial delay was last extended.
         state_changed_ms: when the state last changed.
     """
 
@@ -193,7 +193,7 @@ class ClassicGroup:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Replace the id of a static member that has rejoined under a new one, keeping its position."""
+        """Replace the id of a static member that has rejoined with a new one; it keeps its position."""
         self.members = {(member_id if known is member else known_id): known for known_id, known in self.members.items()}
         if self.leader_id == member.member_id:
             self.leader_id = member_id
@@ -224,7 +224,7 @@ class ClassicGroup:
         return not self.pending_members and all(member.awaiting_join for member in self.members.values())
 
     def joined_result(self, member_id: str) -> JoinGroupResponse:
-        """Return the JoinGroup response for a member of the current generation; only the leader's lists the members."""
+        """Return the JoinGroup response for a member of the current generation; only the leader's lists all members."""
         response = JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
@@ -269,7 +269,7 @@ class ClassicGroup:
         if generation_id != self.generation_id:
             raise BrokerError(
                 ErrorCode.ILLEGAL_GENERATION,
-                f"the request has generation {generation_id}, but the current one is {self.generation_id}",
+                f"the request has generation {generation_id}, but the current generation is {self.generation_id}",
             )
 
     def enter(self, state: GroupState, now_ms: int) -> None:
@@ -283,7 +283,7 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers, so that their subscriptions can be read."""
+        """Whether the members are consumers, whose subscriptions can be read."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def subscribed_topics(self) -> set[str] | None:

@@ -1,7 +1,7 @@
 """Requests from members of classic groups: joining, fetching assignments, heartbeats, leaving and committing.
 
-A state machine: requests arrive with the current time; responses to JoinGroup and SyncGroup go to the callbacks that
-come with them, and records go to the outbox.
+This is a state machine. Requests arrive with the current time, responses to JoinGroup and SyncGroup are passed to the
+requests' callbacks, and records go to the outbox.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids), KIP-814 (skipped assignment); `GroupMetadataManager` in
 Apache Kafka.
@@ -37,13 +37,13 @@ class ClassicMembers:
     """The members of all classic groups of a shard.
 
     Args:
-        groups: the groups by id.
+        groups: the groups, keyed by id.
         timers: timers for deadlines.
         outbox: receives the records of groups.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         has_offsets: returns whether a group has committed offsets.
-        endings_of_other: returns the records that remove an empty group of another type; empty if there is no such
+        endings_of_other: returns the records that remove an empty group of another type; none if there is no such
             group.
     """
 
@@ -67,7 +67,7 @@ class ClassicMembers:
         self._unused = UnusedGroups(groups, has_offsets, outbox)
 
     def loaded(self, now_ms: int) -> None:
-        """Start a full session timeout for each loaded member."""
+        """Start a new session for each loaded member."""
         for group in list(self._groups.values()):
             for member in group.members.values():
                 self._sessions.extend(group, member, now_ms)
@@ -82,7 +82,7 @@ class ClassicMembers:
     # Joining.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> Join | None:
-        """Add a member, now or once the others have joined too.
+        """Add a member, immediately or once the others have joined too.
 
         Args:
             request: the member's request.
@@ -91,7 +91,7 @@ class ClassicMembers:
 
         Returns:
             The request to retry once the records are committed; None if it was processed. For a missing group, only the
-            group's record is written first, so that a failure needs no rollback.
+            group's record is written at first, so a failure needs no rollback.
         """
         try:
             response = self._join(request, reply, now_ms)
@@ -120,7 +120,7 @@ class ClassicMembers:
             return self._join_known(group, request, reply, now_ms)
         member_id = request.new_member_id or f"{request.instance_id or request.client_id}-{self._new_id()}"
         if (size := len(member_id.encode())) > MAX_STRING_BYTES:
-            text = f"a member id made of the client id would have {size} bytes, but the limit is {MAX_STRING_BYTES}"
+            text = f"a member id with this client id would have {size} bytes, but the limit is {MAX_STRING_BYTES}"
             raise BrokerError(ErrorCode.INVALID_REQUEST, text)
         if request.group_id not in self._groups:
             self._outbox.add_all(self._endings_of_other(request.group_id))
@@ -129,7 +129,7 @@ class ClassicMembers:
         return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether a member may join; a group over its size limit accepts the first members that rejoin."""
+        """Return whether a member may join; a group over its size limit accepts those members that rejoin first."""
         size_max = self._limits.group_max_size
         if group.state is GroupState.EMPTY:
             return True
@@ -214,10 +214,10 @@ class ClassicMembers:
             self._rebalances.start(group, now_ms)
             return None
 
-        # The group stays the same except for the id, which changes once it is committed.
+        # Nothing but the id changes, and only once it is committed.
         def committed(error: BrokerError | None) -> None:
             if group.members.get(member_id) is not member or member.awaiting_join is not reply:
-                return  # the member has since been replaced again, or removed
+                return  # in the meantime, the member has been replaced again, or removed
             if error is not None:
                 group.rename(member, old_id)
                 for name, value in before.items():
@@ -232,10 +232,10 @@ class ClassicMembers:
     # Assigning.
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
-        """Answer a member with its assignment, now or once the leader has sent it.
+        """Answer a member with its assignment, immediately or once the leader has sent it.
 
         Args:
-            request: the member's request; the leader's carries the assignments of all members.
+            request: the member's request; that of the leader carries the assignments of all members.
             reply: called once with the response, immediately or later.
             now_ms: the current time.
         """
@@ -321,9 +321,9 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def check_commit(self, commit: Commit, now_ms: int) -> None:
-        """Check an offset commit: from a member of the current generation, or from a non-member if the group is empty.
+        """Check an offset commit, which a non-member may send only if the group is empty.
 
-        As in Kafka, the group with the empty id may have offsets, but not members.
+        As in Kafka, the group with the empty id may have offsets, but no members.
 
         Raises:
             BrokerError: the commit is refused.
@@ -331,7 +331,7 @@ class ClassicMembers:
         group = self._groups.get(commit.group_id)
         if group is None:
             if commit.generation_id >= 0:
-                # Before KIP-848, ILLEGAL_GENERATION was the only code for a missing group.
+                # Before KIP-848, clients knew only ILLEGAL_GENERATION for a missing group.
                 code = ErrorCode.GROUP_ID_NOT_FOUND if commit.knows_epochs else ErrorCode.ILLEGAL_GENERATION
                 raise BrokerError(code, f"Group {commit.group_id} not found.")
             return
@@ -363,7 +363,7 @@ class ClassicMembers:
             group.check_generation(commit.generation_id)
 
     def _extend(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
-        """Extend a member's session; a new member keeps the time limit of its first join."""
+        """Extend a member's session; a new member keeps the time limit for its first join."""
         if not member.is_new:
             self._sessions.extend(group, member, now_ms)
 
@@ -374,7 +374,7 @@ class ClassicMembers:
         return group
 
     def forget(self, group_id: str) -> None:
-        """Drop the state of a group that was removed, or has become a consumer group, whose members then rejoin."""
+        """Drop the state of a group that was removed, or that has become a consumer group; its members must rejoin."""
         self._unused.remove(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None:
@@ -403,8 +403,8 @@ class ClassicMembers:
 def _replaced(group: ClassicGroup, member_id: str, led_as: str | None, request: Join) -> JoinGroupResponse:
     """Return the response for a static member that was replaced in a stable group.
 
-    A leader must not compute another assignment, since no member would adopt it: for a client that supports
-    `skip_assignment`, that is set; any other client is told that another member leads.
+    A leader must not compute another assignment, since no member would adopt it. If its client supports
+    `skip_assignment`, the response sets that flag; otherwise, the response names another member as the leader.
     """
     response = group.joined_result(member_id)
     if not request.may_skip_assignment:
@@ -428,6 +428,6 @@ def _update(member: Member, request: Join) -> None:
 
 
 def _await_join(member: Member, reply: JoinReply) -> None:
-    """Delay a member's join; an earlier waiting one fails, since its client has given up on it."""
+    """Delay a member's join. An earlier join that is still waiting fails, since its client has given up on it."""
     respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
     member.awaiting_join = reply

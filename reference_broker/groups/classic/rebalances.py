@@ -1,4 +1,4 @@
-"""Rebalances of classic groups: waiting for the members to join, then for the leader's assignment.
+"""Rebalances of classic groups: wait for the members to join, then for the leader's assignment.
 
 Source: KIP-62, KIP-134 (initial delay); `GroupMetadataManager` in Apache Kafka.
 """
@@ -63,7 +63,7 @@ class Rebalances:
             self._set_timer(group, now_ms + group.rebalance_timeout_ms, partial(self._end_joining, group))
 
     def continue_joining(self, group: ClassicGroup, now_ms: int) -> None:
-        """Finish joining if all members have joined; an empty group's first members wait for the initial delay."""
+        """End the joining phase if all members have joined; the first members of a group wait for the initial delay."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.is_first_rebalance:
             return
         if group.all_joined():
@@ -85,12 +85,12 @@ class Rebalances:
             self._continue_without(group, now_ms)
 
     def _continue_without(self, group: ClassicGroup, now_ms: int) -> None:
-        """Continue without a member that has timed out; as in Kafka, this cuts even the initial delay short."""
+        """Continue without a member that has timed out; as in Kafka, this cuts short even the initial delay."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
             self._end_joining(group, now_ms)
 
     def _await_first_members(self, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
-        """Wait for the initial delay, and keep waiting while more members join, up to the rebalance timeout."""
+        """Wait for the initial delay, and extend it while more members join, up to the rebalance timeout."""
         group.member_added = False
         if delay_ms == 0:
             self._end_joining(group, now_ms)
@@ -115,13 +115,13 @@ class Rebalances:
         self.cancel_timer(group)
         if group.members and not joined:
             # Only silent static members are left. The first one to join waits for the others; if none joins, their
-            # sessions end. Retrying, as Kafka does, would loop without a pause if the rebalance timeout is 0.
+            # sessions end. Retrying, as Kafka does, would be a busy loop if the rebalance timeout is 0.
             return
         group.generation_id += 1
         if not group.members:
             group.protocol_name = None
             group.enter(GroupState.EMPTY, now_ms)
-            # This write is not awaited: if it fails, the next load restores the logged generation, which then times
+            # Do not wait for this write: if it fails, the next load restores the logged generation, which then times
             # out.
             self._outbox.add(group_record(group))
             return
@@ -139,13 +139,13 @@ class Rebalances:
     # Assigning.
 
     def synced(self, group: ClassicGroup, member: Member) -> None:
-        """Record a member's SyncGroup; the wait ends once all members have sent theirs."""
+        """Record a member's SyncGroup; the wait ends once every member has sent one."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self.cancel_timer(group)
 
     def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
-        """Store the leader's assignments; the members receive theirs once they are committed."""
+        """Store the leader's assignments; once these are committed, each member receives its own."""
         committed = partial(self._assigned, group, group.generation_id, assignments, now_ms)
         self._outbox.add(group_record(group, assignments), committed)
 

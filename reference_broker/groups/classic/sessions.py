@@ -15,15 +15,15 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup, Member
 
 __all__ = ["NEW_MEMBER_JOIN_TIMEOUT_MS", "PENDING_MEMBERS_MAX", "Sessions"]
 
-#: How long the first JoinGroup of a member may wait. Its client cannot send heartbeats yet, and may have retried under
-#: a different id: without a limit, such members would stay until the rebalance ends.
+#: How long the first JoinGroup of a member may wait. Its client cannot send heartbeats yet, and may have retried with a
+#: different id; without a limit, such members would stay until the rebalance ends.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
-#: Maximum number of assigned but unused ids of a group. Clients use their ids immediately, so the oldest ones have
-#: been abandoned.
+#: Maximum number of assigned but unused ids in a group. Clients use their ids immediately, so the oldest ones have been
+#: abandoned.
 PENDING_MEMBERS_MAX = 1_000
 
-#: Minimum interval between checks of a waiting member: otherwise a session of 1 ms would be checked nonstop.
+#: Minimum interval between checks of a waiting member; without it, a session of 1 ms would be checked constantly.
 _WAITING_MS_MIN = 1_000
 
 
@@ -33,7 +33,7 @@ class Sessions:
     Args:
         timers: timers for deadlines.
         expired: called with a member whose session has timed out.
-        pending_expired: called with an id that was not used in time, and is no longer pending.
+        pending_expired: called with an id that was not used in time and is no longer pending.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Sessions:
         self._pending_expired = pending_expired
 
     def begin(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
-        """Start the session of a new member, which is waiting in its first JoinGroup."""
+        """Start the session of a new member that is waiting in its first JoinGroup."""
         member.is_new = True
         self._set_deadline(group, member, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
 
@@ -65,7 +65,7 @@ class Sessions:
         return member.session_deadline_ms + self._timers.jumped_ms
 
     def await_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int, now_ms: int) -> None:
-        """Add an assigned id that must be used in time; the oldest is dropped if there are too many."""
+        """Add an assigned id that must be used in time; if there are too many, drop the oldest."""
 
         def expire(now_ms: int) -> None:
             del group.pending_members[member_id]

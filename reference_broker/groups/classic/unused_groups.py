@@ -10,16 +10,16 @@ from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
-#: Maximum number of these groups in a shard: each occupies memory until the shard cleans up, and every request for an
+#: Maximum number of these groups in a shard. Each occupies memory until the shard cleans up, and every request for an
 #: id creates one.
 _UNUSED_GROUPS_MAX = 10_000
 
 
 class UnusedGroups:
-    """The shard's groups without data; the shard's clean-up removes those not deleted here.
+    """The shard's groups without data; the shard's cleanup removes those that this class does not delete.
 
     Args:
-        groups: the groups by id.
+        groups: the groups, keyed by id.
         has_offsets: returns whether a group has committed offsets.
         outbox: receives the records that delete groups.
     """
@@ -32,7 +32,7 @@ class UnusedGroups:
         self._ids: dict[str, None] = {}
 
     def note(self, group: ClassicGroup) -> None:
-        """Add a group for which an id was assigned; the oldest group is deleted if there are too many."""
+        """Add a group for which an id was assigned; if there are too many, delete the oldest."""
         if not self._is_unused(group) or group.group_id in self._ids:
             return
         while len(self._ids) >= _UNUSED_GROUPS_MAX:

@@ -1,1 +1,1 @@
-"""KIP-848 consumer groups: the coordinator assigns, and members follow at their own pace."""
+"""KIP-848 consumer groups: the coordinator computes assignments, and members adopt them at their own pace."""

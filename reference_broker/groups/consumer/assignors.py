@@ -1,5 +1,5 @@
-"""The server-side assignors of KIP-848, by name: uniform spreads partitions evenly and moves few of them; range keeps
-partitions with the same number together.
+"""The server-side assignors of KIP-848: `uniform` spreads partitions evenly and moves few, and `range` keeps partitions
+with the same number together.
 
 Source: KIP-848; `RangeAssignor` in Apache Kafka.
 """
@@ -32,7 +32,7 @@ def range_assignment(
     """Assign each member a range of each of its topics, with the members in the same order for each topic.
 
     Args:
-        members: by member id; static members come first, ordered by instance id.
+        members: the members, keyed by id; static members come first, ordered by instance id.
         counts: the number of partitions of each topic.
         is_homogeneous: has no effect.
     """
@@ -53,7 +53,7 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
     return (True, member_id) if instance_id is None else (False, instance_id)
 
 
-#: The assignors, by their names in requests.
+#: The assignors, keyed by their names in requests.
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignment, "range": range_assignment}
 
 DEFAULT_ASSIGNOR = "uniform"

@@ -1,7 +1,7 @@
-"""Effects of members joining, changing or leaving a consumer group: the records of the member, the group's next epoch,
-the target assignment, and the member's next step towards it.
+"""What follows when members join, change or leave a consumer group: the member's records, the group's next epoch, the
+target assignment, and the member's next step towards it.
 
-Shared by both member protocols, `heartbeats.py` and `classic_protocol.py`. Only records change a group.
+Both member protocols, `heartbeats.py` and `classic_protocol.py`, share this code. Only records change a group.
 
 Source: KIP-848; `GroupMetadataManager.updateSubscriptionMetadata`, `maybeUpdateTargetAssignment`, `maybeReconcile` in
 Apache Kafka.
@@ -67,12 +67,12 @@ class Change:
         self.updated = updated
         self.replaced = replaced
         self.is_known = updated == member
-        #: A replacing member takes over; the partitions of the replaced member are free.
+        #: A replacing member takes over, and the partitions of the replaced member become free.
         self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
         self.has_subscription_changed = updated.subscription != member.subscription
         places = [group.members.get(name) for name in {replaced or updated.member_id, updated.member_id}]
         self.subscriptions = group.subscriptions_after([each for each in places if each is not None], updated)
-        #: Whether the subscribed topics change; the topics of an unresolved expression change once it is resolved.
+        #: Whether the subscribed topics change; those of an unresolved expression change once it is resolved.
         self.have_topics_changed = updated.topics != member.topics or (
             updated.regex != member.regex and (not updated.regex or updated.regex in group.resolved)
         )
@@ -94,7 +94,7 @@ class Changes:
     """Applies changes to the consumer groups of a shard.
 
     Args:
-        groups: the groups by id, changed only by replaying records.
+        groups: the groups, keyed by id; only replaying records changes them.
         timers: timers for deadlines.
         outbox: receives the records.
         limits: see `GroupLimits`.
@@ -152,7 +152,7 @@ class Changes:
         return new
 
     def write_member(self, change: Change, now_ms: int, *, raises_epoch: bool = False) -> int:
-        """Write a member's new state; return the group epoch, which rises if subscriptions or topics have changed."""
+        """Write a member's new state; return the group epoch, higher if subscriptions or topics have changed."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
@@ -171,7 +171,7 @@ class Changes:
         return epoch
 
     def write_step(self, change: Change, epoch: int, owned: Partitions | None, now_ms: int) -> ConsumerMember:
-        """Write the target assignment of a new epoch, if one is due, and the member's next step towards it.
+        """Write the target assignment for a new epoch, if one is due, and the member's next step towards it.
 
         Args:
             change: the member's change.
@@ -212,7 +212,7 @@ class Changes:
         return moved
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to revoke partitions; a member with the classic protocol does so by rejoining and syncing."""
+        """Expect a member to revoke partitions; with the classic protocol, it does so by rejoining and syncing."""
         if member.classic is not None:
             return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -222,7 +222,7 @@ class Changes:
             self.deadlines.done(Deadline.REVOCATION, group_id, member.member_id)
 
     def expect_all(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Expect a heartbeat from every member of a group, and revocation from those that have to revoke partitions."""
+        """Expect a heartbeat from every member of a group, and a revocation from those with partitions to revoke."""
         for member in group.members.values():
             self.expect_heard(group.group_id, member, now_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -238,7 +238,7 @@ class Changes:
     # Leaving.
 
     def fence(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
-        """Remove members; the others get their partitions with their next heartbeats."""
+        """Remove members; the other members get their partitions with their next heartbeats."""
         if self._migration.may_downgrade(group, member_ids):
             self._migration.downgrade(group, member_ids, None, now_ms, is_rebalancing=True)
             return
@@ -249,7 +249,7 @@ class Changes:
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(group, others)))
 
     def _forget_regexes(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> None:
-        """Write the removal of expressions that have lost their subscribers."""
+        """Write the removal of expressions that no longer have subscribers."""
         if group.resolved:
             used = regexes_of(subscriptions)
             self._outbox.add_all(
@@ -259,11 +259,11 @@ class Changes:
     # Epochs and assignments.
 
     def _metadata_hash(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> int:
-        """Return a hash that changes with the subscribed topics; 0 if there are none."""
+        """Return a hash that changes when the subscribed topics do; 0 if there are none."""
         return metadata_hash(topics_of(subscriptions, group.resolved), self._topics)
 
     def is_outdated(self, group: ConsumerGroup) -> bool:
-        """Return whether a group's topics have changed, which takes effect with a member's next joining request."""
+        """Return whether a group's topics have changed; this takes effect with the next join request of a member."""
         changes = self._topics.changes
         if group.has_looked_at(changes):
             return False
@@ -273,7 +273,7 @@ class Changes:
         return False
 
     def awaited_epoch(self, group: ConsumerGroup, now_ms: int) -> int:
-        """Return the epoch for which members with the classic protocol have to rejoin.
+        """Return the epoch that requires members with the classic protocol to rejoin.
 
         A heartbeat of a KIP-848 member also computes a new target assignment. Without KIP-848 members, a rejoining
         member computes it, but only once a new assignment is allowed; until then, rejoining has no effect.
@@ -281,12 +281,12 @@ class Changes:
         return group.epoch if group.is_classic and self._may_assign(group, now_ms) else group.assignment_epoch
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
-        """Return whether changes have been collected for long enough since the last assignment."""
+        """Return whether changes since the last assignment have been collected for long enough."""
         interval_ms = self._limits.consumer_assignment_interval_ms(group.group_id)
         return not group.assigned_ms or not interval_ms or now_ms - group.assigned_ms >= interval_ms
 
     def _assign(self, change: Change, epoch: int, now_ms: int) -> dict[str, Partitions]:
-        """Compute the target assignment of a new epoch, and write the changes."""
+        """Compute the target assignment for a new epoch, and write the changes."""
         group = change.group
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
@@ -312,7 +312,7 @@ class Changes:
 
 
 def _are_same(subscriptions: Collection[Subscription]) -> bool:
-    """Return whether all members are subscribed to the same names, or only to the same expression."""
+    """Return whether all members are subscribed to the same names, or all to the same expression alone."""
     return len(subscriptions) == 1 and not all(next(iter(subscriptions)))
 
 
@@ -322,7 +322,7 @@ def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str:
 
 
 def _preferred_after(change: Change) -> str:
-    """Return the assignor that most members request after a change; in a tie, the one just requested wins."""
+    """Return the assignor that most members request after a change; a tie goes to the one just requested."""
     votes = _votes(change.group.members)
     before, now = change.member.assignor, change.updated.assignor
     if before is not None:
@@ -335,7 +335,7 @@ def _preferred_after(change: Change) -> str:
 
 
 def _votes(members: Mapping[str, ConsumerMember]) -> dict[str, int]:
-    """Return the number of members per assignor, in tie-breaking order."""
+    """Return the number of members that request each assignor, in tie-breaking order."""
     counts = Counter(member.assignor for member in members.values())
     return {name: counts[name] for name in ASSIGNORS if counts[name]}
 

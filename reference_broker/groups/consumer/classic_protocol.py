@@ -1,9 +1,9 @@
 """Members of consumer groups that use the classic protocol while their group is being migrated.
 
-A member's generation is its epoch, JoinGroup takes its next step, and SyncGroup returns its assignment; there is no
-leader. The response to a heartbeat tells a member to rejoin when it has a step to take. Partitions that a joining
-member does not list as owned are revoked: cooperative consumers list what they keep, and all other consumers have
-revoked everything.
+Such a member's generation is its epoch. Its JoinGroup performs its next step, and its SyncGroup returns its assignment;
+there is no leader. When a member has a step to take, the response to its heartbeat tells it to rejoin. Partitions that
+a joining member does not list as owned are considered revoked: cooperative consumers list those that they keep, and all
+other consumers have revoked everything.
 
 Source: KIP-848; `GroupMetadataManager.classicGroupJoinToConsumerGroup` and related methods in Apache Kafka.
 """
@@ -60,7 +60,7 @@ class ClassicProtocolMembers:
     # Joining.
 
     def join(self, group: ConsumerGroup, request: Join, reply: JoinReply, now_ms: int) -> None:
-        """Join a member, or take its next step.
+        """Add a member, or perform its next step.
 
         Args:
             group: a group that has members.
@@ -69,7 +69,7 @@ class ClassicProtocolMembers:
             now_ms: the current time.
 
         Raises:
-            BrokerError: the join is refused.
+            BrokerError: the member may not join.
         """
         member_id = request.member_id or self._new_id()
         self._changes.check_room(group, member_id)
@@ -78,13 +78,13 @@ class ClassicProtocolMembers:
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(names):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_type} {names}")
         if request.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID and request.instance_id is None:
-            # The id is not stored: a client that comes back with any id becomes a member.
+            # The id is not stored; a client that returns with any id becomes a member.
             reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
             return
         try:
             subscription = read_subscription(request.protocols[0][1], self._topics)
         except DecodeError as error:
-            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription is damaged: {error}") from None
+            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"malformed subscription: {error}") from None
         member, replaced = self._member(group, member_id, request)
         change = Change(group, member, _updated(member, request, subscription), replaced)
         holder = group.static_members.get(request.instance_id) if request.instance_id is not None else None
@@ -117,7 +117,7 @@ class ClassicProtocolMembers:
         self._outbox.on_committed(committed)
 
     def _downgrade(self, change: Change, epoch: int, subscription: Subscription, now_ms: int) -> ConsumerMember:
-        """Write the conversion after a classic member replaced the last KIP-848 member; return the classic member."""
+        """Write the conversion once a classic member has replaced the last KIP-848 one; return the classic member."""
         group, moved = change.group, change.updated
         is_rebalancing = epoch > group.assignment_epoch
         if not is_rebalancing:
@@ -156,7 +156,7 @@ class ClassicProtocolMembers:
         member, classic = _known(group, request.member_id, request.instance_id, request.generation_id)
         name, metadata = classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
-            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {name}")
+            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group's protocol is {name}")
         awaited = self._changes.awaited_epoch(group, now_ms)
         if awaited > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(group, member, now_ms)
@@ -227,7 +227,7 @@ class ClassicProtocolMembers:
         return codes
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to rejoin, within a time limit that starts when it is first told to."""
+        """Expect a member to rejoin within a time limit, which starts when the member is first told to rejoin."""
         if not self._deadlines.is_set(Deadline.JOIN, group.group_id, member.member_id):
             timeout_ms = member.rebalance_timeout_ms
             self._deadlines.set(Deadline.JOIN, group.group_id, member.member_id, timeout_ms, now_ms)

@@ -1,7 +1,7 @@
-"""Deadlines of members of consumer groups: for heartbeats, revoking partitions, rejoining and SyncGroup.
+"""Deadlines for members of consumer groups: for heartbeats, for revoking partitions, for rejoining, and for SyncGroup.
 
-A timer has no effect if its member is gone or has met the deadline. If the resulting record cannot be written, the
-timer fires again.
+A timer that fires has no effect if its member is gone or has met the deadline. If the resulting record cannot be
+written, the timer is set again.
 
 Source: KIP-848; `GroupMetadataManager` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["Deadline", "Deadlines"]
 
-#: When to retry fencing a member after a failed write.
+#: The delay before another attempt to fence a member after a failed write.
 _RETRY_MS = 500
 
 #: Fences a member.
@@ -29,13 +29,13 @@ Fence = Callable[[ConsumerGroup, ConsumerMember, int], None]
 class Deadline(Enum):
     """The kinds of member deadlines."""
 
-    #: To send a heartbeat.
+    #: The deadline for a heartbeat.
     SESSION = auto()
-    #: To revoke partitions before it moves to the next epoch.
+    #: The deadline for revoking partitions, after which the member moves to the next epoch.
     REVOCATION = auto()
-    #: To send JoinGroup after a heartbeat response requested it.
+    #: The deadline for a JoinGroup that a heartbeat response has requested.
     JOIN = auto()
-    #: To send SyncGroup after JoinGroup.
+    #: The deadline for SyncGroup after JoinGroup.
     SYNC = auto()
 
 
@@ -43,7 +43,7 @@ class Deadlines:
     """The deadlines of all members of a shard.
 
     Args:
-        groups: the groups by id.
+        groups: the groups, keyed by id.
         timers: timers for deadlines.
         outbox: receives the records that fence members.
         fence: fences a member that has missed a deadline.
@@ -54,13 +54,13 @@ class Deadlines:
         self._timers = timers
         self._outbox = outbox
         self._fence = fence
-        #: The timers, by group and member id.
+        #: The timers, keyed by group id and member id.
         self._set: dict[tuple[str, str], dict[Deadline, Timer]] = {}
 
     def set(
         self, deadline: Deadline, group_id: str, member_id: str, timeout_ms: int, now_ms: int, epoch: int | None = None
     ) -> None:
-        """Set a deadline for a member, replacing its previous one of the same kind.
+        """Set a deadline for a member; it replaces the member's previous deadline of the same kind.
 
         Args:
             deadline: the kind of deadline.
@@ -78,7 +78,7 @@ class Deadlines:
                 return
 
             def committed(error: BrokerError | None) -> None:
-                # A member that was removed anyway and has since rejoined has its own deadline.
+                # A member that was removed by other means and has since rejoined has its own deadline.
                 if error is not None and not self.is_set(deadline, group_id, member_id):
                     self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
 
@@ -95,7 +95,7 @@ class Deadlines:
         self._set.setdefault((group_id, member_id), {})[deadline] = timer
 
     def is_set(self, deadline: Deadline, group_id: str, member_id: str) -> bool:
-        """Return whether a member has a deadline of a certain kind."""
+        """Return whether a member has a deadline of a given kind."""
         return deadline in self._set.get((group_id, member_id), ())
 
     def done(self, deadline: Deadline, group_id: str, member_id: str) -> None:

@@ -1,6 +1,6 @@
 """A KIP-848 consumer group: members, the target assignment, and the owner of each partition.
 
-Only records change the group, so that a loaded group equals the one that wrote them.
+Only records change the group, so a group loaded from its records equals the one that wrote them.
 
 Source: KIP-848; `ConsumerGroup`, `ConsumerGroupMember`, `ModernGroup` in Apache Kafka.
 """
@@ -34,23 +34,23 @@ __all__ = [
     "topics_of",
 ]
 
-#: Partition numbers, by topic id.
+#: Partition numbers, keyed by topic id.
 Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
 
-#: Topic names, and a regular expression for further ones, which may be empty.
+#: Topic names, and a regular expression, which may be empty, for further names.
 Subscription = tuple[tuple[str, ...], str]
 
 #: The epoch that a producer without member data sends.
 _NO_EPOCH = -1
 
-#: The epoch of a new group and of its target assignment, as in Kafka; its first subscription raises it.
+#: The epoch of a new group and of its target assignment, as in Kafka; the group's first subscription increases it.
 _FIRST_EPOCH = 1
 
 
 class ConsumerGroupState(StrEnum):
-    """The state of a group; the values are those of ConsumerGroupDescribe."""
+    """The state of a group; the values are those in ConsumerGroupDescribe."""
 
     #: It has no members.
     EMPTY = "Empty"
@@ -60,7 +60,7 @@ class ConsumerGroupState(StrEnum):
     RECONCILING = "Reconciling"
     #: All members have reached the target assignment.
     STABLE = "Stable"
-    #: The group does not exist; only the request that looks it up sees this state.
+    #: The group does not exist; only a request that looks it up sees this state.
     DEAD = "Dead"
 
 
@@ -71,7 +71,7 @@ CONSUMER_GROUP_EDGES: Final = Edges(
     (ConsumerGroupState.EMPTY,),
     {
         ConsumerGroupState.EMPTY: {
-            ConsumerGroupState.STABLE: "the first member joins, and gets all partitions",
+            ConsumerGroupState.STABLE: "the first member joins and gets all partitions",
             ConsumerGroupState.ASSIGNING: "the first member joins, but its topics are not known yet",
         },
         ConsumerGroupState.ASSIGNING: {
@@ -86,7 +86,7 @@ CONSUMER_GROUP_EDGES: Final = Edges(
         },
         ConsumerGroupState.STABLE: {
             ConsumerGroupState.ASSIGNING: "members, subscriptions or topics change",
-            ConsumerGroupState.RECONCILING: "a heartbeat changes them, and computes the target",
+            ConsumerGroupState.RECONCILING: "a heartbeat changes members or subscriptions and computes the target",
             ConsumerGroupState.EMPTY: "the last member leaves",
         },
     },
@@ -95,15 +95,15 @@ CONSUMER_GROUP_EDGES: Final = Edges(
 
 
 class MemberState(IntEnum):
-    """The state of a member; the values are those of its record. A later release may write other values."""
+    """The state of a member; the values are those in its record. A later release may write other values."""
 
     #: The member has reached the target assignment.
     STABLE = 0
-    #: The member has to revoke partitions before it gets others.
+    #: The member has to revoke partitions before it gets new ones.
     UNREVOKED_PARTITIONS = 1
     #: The member is waiting for partitions that other members still own.
     UNRELEASED_PARTITIONS = 2
-    #: A later release wrote an unknown state.
+    #: An unknown state, written by a later release.
     UNKNOWN = 127
 
     @classmethod
@@ -122,18 +122,18 @@ MEMBER_EDGES: Final = Edges(
             MemberState.UNRELEASED_PARTITIONS: "others still own part of its target",
         },
         MemberState.UNREVOKED_PARTITIONS: {
-            MemberState.STABLE: "it has revoked, and gets its full target",
+            MemberState.STABLE: "it has revoked them, and gets its full target",
             MemberState.UNREVOKED_PARTITIONS: "there is more to revoke",
-            MemberState.UNRELEASED_PARTITIONS: "it has revoked, and others still own part of its target",
+            MemberState.UNRELEASED_PARTITIONS: "it has revoked them, but others still own part of its target",
         },
         MemberState.UNRELEASED_PARTITIONS: {
-            MemberState.STABLE: "the others have revoked",
+            MemberState.STABLE: "the others have revoked theirs",
             MemberState.UNREVOKED_PARTITIONS: "the next target assignment takes partitions away",
-            MemberState.UNRELEASED_PARTITIONS: "some of the others have revoked",
+            MemberState.UNRELEASED_PARTITIONS: "some of the others have revoked theirs",
         },
         MemberState.UNKNOWN: {
             MemberState.STABLE: "it rejoins without partitions, and gets its full target",
-            MemberState.UNRELEASED_PARTITIONS: "it rejoins without partitions, and others own part of its target",
+            MemberState.UNRELEASED_PARTITIONS: "it rejoins without partitions, but others own part of its target",
         },
     },
 )
@@ -144,7 +144,7 @@ class Resolved(NamedTuple):
 
     Attributes:
         topics: the names that the expression matches.
-        version: the version of the topics that were searched; each new topic increases it.
+        version: the version of the set of topics that was searched; each new topic increases it.
         resolved_ms: when the expression was resolved.
     """
 
@@ -157,7 +157,7 @@ class ClassicProtocol(NamedTuple):
     """The state of a member that uses the classic protocol while its group is being migrated.
 
     Attributes:
-        session_timeout_ms: longest time between heartbeats.
+        session_timeout_ms: the maximum time between heartbeats.
         protocols: the assignors that the member supports, with its metadata for each.
     """
 
@@ -173,20 +173,20 @@ class ConsumerMember:
         member_id: the member's id.
         instance_id: the id of a static member, or None for a dynamic one.
         rack_id: the member's rack, or None if unknown.
-        client_id: the client's name for itself.
-        client_host: the host that the client connects from.
+        client_id: the client's own name.
+        client_host: the host from which the client connects.
         rebalance_timeout_ms: how long it may take to revoke partitions.
         topics: the topic names that the member is subscribed to, sorted.
         assignor: the requested assignor, or None to use the group's.
         epoch: the group epoch that the member has reached.
-        previous_epoch: the previous epoch, which the member still has if a response was lost.
+        previous_epoch: the previous epoch, which the member still uses if a response was lost.
         state: see `MemberState`.
         assigned: owned partitions that the member may keep.
         revoking: partitions that the member owns until it reports having revoked them.
-        since: for each of these partitions, by topic id and number, the epoch at which the member received it
+        since: for each owned partition, given by topic id and number, the epoch in which the member received it
             (KIP-1251).
         regex: subscription pattern for further names; empty for none.
-        classic: set if the member uses the classic protocol, which calls its epoch a generation.
+        classic: set if the member uses the classic protocol, in which its epoch is called a generation.
     """
 
     member_id: str
@@ -216,7 +216,7 @@ class ConsumerMember:
 
     @property
     def subscription(self) -> Subscription:
-        """The subscribed names, and the expression."""
+        """The subscribed names and the expression."""
         return self.topics, self.regex
 
     def is_reconciled_to(self, epoch: int) -> bool:
@@ -230,18 +230,18 @@ class ConsumerGroup:
 
     Attributes:
         group_id: the group's id.
-        epoch: increases with changes of members, subscriptions and topics.
+        epoch: increases when members, subscriptions or topics change.
         metadata_hash: hash of the subscribed topics at the last check.
-        members: by member id.
+        members: the members, keyed by id.
         static_members: member ids by instance id.
-        target: the target assignment, by member id.
+        target: the target assignment, keyed by member id.
         assignment_epoch: the group epoch of the target assignment.
         assigned_ms: when the target assignment was computed; 0 if never.
-        owners: the owner of each partition, by topic id and number.
+        owners: the owner of each partition, keyed by topic id and number.
         resolved: resolved regular expressions; unresolved ones are absent.
-        subscriptions: the number of members with each subscription, so that a heartbeat need not check all members.
+        subscriptions: the number of members with each subscription, which saves a heartbeat from checking all members.
         classic_count: the number of members that use the classic protocol.
-        looked_at: see `has_looked_at`; not part of the log's state.
+        looked_at: see `has_looked_at`; this is not part of the state in the log.
     """
 
     group_id: str
@@ -271,7 +271,7 @@ class ConsumerGroup:
 
     @property
     def is_classic(self) -> bool:
-        """Whether all members use the classic protocol, which lasts if the group cannot become a classic one."""
+        """Whether all members use the classic protocol; they continue to if the group cannot become a classic one."""
         return self.classic_count == len(self.members)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -282,7 +282,7 @@ class ConsumerGroup:
         )
 
     def has_looked_at(self, changes: int) -> bool:
-        """Return whether the topics of its members are known to match `metadata_hash`.
+        """Return whether the topics of the group's members are known to match `metadata_hash`.
 
         Args:
             changes: the counter in `Topics`; the epoch written at this count must have reached the log.
@@ -298,7 +298,7 @@ class ConsumerGroup:
         return left if coming is None else {*left, coming.subscription}
 
     def supports_classic(self, names: Collection[str]) -> bool:
-        """Return whether the members with the classic protocol have one of these assignors in common."""
+        """Return whether all members with the classic protocol support one of these assignors."""
         classic = [member.classic for member in self.members.values() if member.classic is not None]
         return any(all(name in dict(each.protocols) for each in classic) for name in names)
 
@@ -393,13 +393,13 @@ class ConsumerGroup:
         Args:
             member_id: the member's id.
             epoch: the epoch in the request.
-            partitions: the partitions, by topic id and number; an old epoch suffices if the member has owned all of
-                them since then (KIP-1251), or if there are none.
+            partitions: the partitions, given by topic id and number; an old epoch suffices if the member has owned all
+                of them since that epoch (KIP-1251), or if there are none.
             knows_epochs: see `Commit`.
 
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which a heartbeat of the member
-                resolves, or ILLEGAL_GENERATION if it uses the classic protocol.
+                resolves, or ILLEGAL_GENERATION if the member uses the classic protocol.
         """
         if epoch < 0 and not self.members:
             return
@@ -415,7 +415,7 @@ class ConsumerGroup:
         """Check that a member may read offsets.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if it uses the classic protocol.
+            BrokerError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for the classic protocol.
         """
         _check_epoch(self.known(member_id, None), epoch)
 
@@ -440,7 +440,7 @@ class ConsumerGroup:
 
 
 def regexes_of(subscriptions: Iterable[Subscription]) -> Set[str]:
-    """Return the expressions of subscriptions."""
+    """Return the expressions in subscriptions."""
     return {regex for _, regex in subscriptions if regex}
 
 
@@ -457,4 +457,4 @@ def topics_of(subscriptions: Iterable[Subscription], resolved: Mapping[str, Reso
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch != member.epoch:
         code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-        raise BrokerError(code, f"the request has epoch {epoch}, but the member's is {member.epoch}")
+        raise BrokerError(code, f"the request has epoch {epoch}, but the member has epoch {member.epoch}")

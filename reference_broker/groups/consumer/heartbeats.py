@@ -54,14 +54,14 @@ class Heartbeats:
     def beat(
         self, group: ConsumerGroup, request: ConsumerHeartbeat, now_ms: int, *, is_assigned: bool = True
     ) -> ConsumerGroupHeartbeatResponse:
-        """Handle a heartbeat of a joining, staying or leaving member.
+        """Handle a heartbeat from a joining, staying or leaving member.
 
         Args:
             group: the group, which a joining member may have created.
             request: the heartbeat, checked by `check_heartbeat`.
             now_ms: the current time.
             is_assigned: whether all partitions are assigned; false if this heartbeat has just converted a classic group
-                during a rebalance, which in Kafka would leave partitions unassigned until the next change.
+                during a rebalance. In Kafka, this leaves partitions unassigned until the next change.
 
         Raises:
             BrokerError: the member must correct its request, rejoin, or give up.
@@ -71,12 +71,12 @@ class Heartbeats:
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
         if request.regex:
-            TopicPattern(request.regex)  # raises if the expression is refused
+            TopicPattern(request.regex)  # raises an error if the expression is not supported
         change = Change(group, member, _updated(member, request), replaced)
         epoch = self._changes.write_member(change, now_ms, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):
-            # The member may have used the classic protocol before; it no longer sends these requests.
+            # If the member used the classic protocol before, it no longer sends these requests.
             self._changes.deadlines.done(deadline, group.group_id, moved.member_id)
         self._changes.expect_heard(group.group_id, moved, now_ms)
         return self._response(group.group_id, request, moved, has_moved=moved.assigned != member.assigned)
@@ -121,7 +121,7 @@ class Heartbeats:
     def _leave(self, group: ConsumerGroup, request: ConsumerHeartbeat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
-            # The partitions stay assigned until the session ends, in case a member with the same instance id joins.
+            # The partitions stay assigned until the session ends, since a member with the same instance id may join.
             epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
             away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))
@@ -147,7 +147,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
-    """Check a member's epoch; with owned partitions, the previous one is also valid, in case a response was lost."""
+    """Check a member's epoch; if it reports owned partitions, the previous epoch is valid too (a response was lost)."""
     if request.epoch == member.epoch:
         return
     is_behind = request.epoch == member.previous_epoch and request.epoch < member.epoch
@@ -209,5 +209,5 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
 
 
 def _is_blank(text: str | None) -> bool:
-    """Return whether a text is set but blank by Java's definition."""
+    """Return whether a text is given but blank by Java's definition."""
     return text is not None and not text.strip(_BLANKS)

@@ -1,4 +1,4 @@
-"""The next step of a member towards the target assignment: revoke partitions, move to the epoch, take new partitions.
+"""A member's next step towards the target assignment: revoke partitions, move to the epoch, or take new partitions.
 
 A member never keeps partitions that it is no longer subscribed to, even if the target assignment, which may be older
 than its subscription, includes them.
@@ -43,7 +43,7 @@ def reconciled(
         member: the current member.
         target_epoch: the epoch of the target assignment.
         target: the member's partitions in the target assignment.
-        owned: the partitions that the member reports as owned, or None if it does not report any.
+        owned: the partitions that the member reports as owned, or None if it reports none.
         is_owned: returns whether any member owns a partition.
         topic_ids: the ids of the member's subscribed topics.
         has_changed: whether this request changes the member's subscription.
@@ -82,7 +82,7 @@ def reconciled(
 
 
 def _without_others(member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[bytes]) -> ConsumerMember:
-    """Return a member without its unsubscribed partitions; any other step waits for a target assignment."""
+    """Return a member without partitions that it is not subscribed to; other steps wait for a target assignment."""
     others = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in topic_ids}
     if not others:
         return member
@@ -99,7 +99,7 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
     since = {
-        # Revoked partitions that are assigned again are considered owned from now on.
+        # Revoked partitions that are assigned again are considered owned from this epoch on.
         (topic_id, number): epoch
         if number not in had.get(topic_id, ())
         else member.since.get((topic_id, number), epoch)

@@ -78,7 +78,7 @@ __all__ = [
     "target_record",
 ]
 
-#: Apache Kafka's records of topics and expressions, of which only the keys matter here.
+#: Apache Kafka's records for topics and expressions, of which only the keys are used.
 NOTED_RECORD_TYPES = types_by_key((PartitionsKey, PartitionsValue), (RegexKey, RegexValue))
 
 #: The types of records of consumer groups.
@@ -95,12 +95,12 @@ CONSUMER_RECORD_TYPES = {
 
 
 def group_value_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """Return the record of a group's epoch."""
+    """Return the record for a group's epoch."""
     return CoordinatorRecord(GroupKey(group_id), GroupValue(epoch, metadata_hash))
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Return the record of a member's subscription and properties."""
+    """Return the record for a member's subscription and properties."""
     value = MemberValue(
         member.instance_id,
         member.rack_id,
@@ -121,18 +121,18 @@ def _classic_metadata(classic: ClassicProtocol) -> MemberValue.ClassicMemberMeta
 
 
 def epoch_record(group_id: str, assignment_epoch: int, now_ms: int) -> CoordinatorRecord:
-    """Return the record of the target assignment's epoch."""
+    """Return the record for the target assignment's epoch."""
     return CoordinatorRecord(EpochKey(group_id), EpochValue(assignment_epoch, now_ms))
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
-    """Return the record of a member's target assignment."""
+    """Return the record for a member's target assignment."""
     value = TargetValue([TargetValue.TopicPartition(topic_id, sorted(part)) for topic_id, part in target.items()])
     return CoordinatorRecord(TargetKey(group_id, member_id), value)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Return the record of a member's current assignment and state."""
+    """Return the record for a member's current assignment and state."""
     value = CurrentValue(
         member.epoch,
         member.previous_epoch,
@@ -159,7 +159,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def regex_record(group_id: str, regex: str, resolved: Resolved) -> CoordinatorRecord:
-    """Return the record of a resolved regular expression."""
+    """Return the record for a resolved regular expression."""
     value = RegexValue(sorted(resolved.topics), resolved.version, resolved.resolved_ms)
     return CoordinatorRecord(RegexKey(group_id, regex), value)
 
@@ -174,7 +174,7 @@ def group_tombstones(
 ) -> list[CoordinatorRecord]:
     """Return the records that remove a group, its members, and its resolved regular expressions.
 
-    Releases before 4.1 also wrote metadata about the group's topics.
+    Kafka releases before 4.1 also wrote metadata about the group's topics.
     """
     keys: list[Message] = [CurrentKey(group_id, member_id) for member_id in member_ids]
     keys += [TargetKey(group_id, member_id) for member_id in member_ids]
@@ -186,7 +186,7 @@ def group_tombstones(
 
 
 def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
-    """Replay a record of a consumer group; return the group's id."""
+    """Replay a consumer group's record; return the group's id."""
     key, value = record.key, record.value
     if isinstance(key, GroupKey):
         if isinstance(value, GroupValue):
@@ -230,7 +230,7 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
 
 
 def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:
-    """Return the epoch since which a member has owned each partition; older records do not say, so use its epoch."""
+    """Return the epoch since which a member has owned each partition; for older records, the member's epoch."""
     since: dict[tuple[bytes, int], int] = {}
     for part in (*value.assigned_partitions, *value.partitions_pending_revocation):
         since.update(dict.fromkeys(((part.topic_id, number) for number in part.partitions), value.member_epoch))

@@ -1,8 +1,8 @@
-"""Resolution of consumer groups' regular expressions to topics: done in the background, and stored in records.
+"""Resolve the regular expressions of consumer groups to topics, in the background, and store the results in records.
 
-A heartbeat that finds an unresolved expression in its group, or one resolved before a topic was added, starts resolving
-all expressions; each group has at most one resolution running. The result is a separate operation that writes the
-records and, if topics have changed, the next group epoch. Until then, members keep the previous result.
+If a heartbeat finds an unresolved expression in its group, or one resolved before a topic was added, all of the group's
+expressions are resolved; at most one resolution per group is running. A separate operation then writes the records and,
+if topics have changed, the next group epoch. Until then, the previous result applies.
 
 Source: `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` in Apache Kafka.
 """
@@ -32,7 +32,7 @@ REFRESH_PAUSE_MS = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum total length of the names matched by a group's expressions: a batch in the offsets topic cannot hold more.
+#: Maximum total length of the names that a group's expressions match; a batch in the offsets topic cannot hold more.
 _NAMES_CHARACTERS_MAX = 1024 * 1024
 
 #: The topics matched by each expression; None if the expression is invalid.
@@ -43,7 +43,7 @@ class Resolution:
     """The expressions of a shard's groups.
 
     Args:
-        groups: the groups by id, changed only by replaying records.
+        groups: the groups, keyed by id; only replaying records changes them.
         timers: the shard's timers.
         computations: runs the matching of topic names.
         outbox: receives the records.
@@ -66,9 +66,9 @@ class Resolution:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: By group id, a token of the group's current resolution.
+        #: A token for each group's current resolution, keyed by group id.
         self._running: dict[str, object] = {}
-        #: By group id, when writing a resolution last failed.
+        #: The time at which writing a resolution last failed, keyed by group id.
         self._failed_ms: dict[str, int] = {}
         self._base = 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
@@ -80,7 +80,7 @@ class Resolution:
         return self._base + self._topics.came
 
     def loaded(self) -> None:
-        """Continue from replayed records; topics may have been added since these were written."""
+        """Continue from replayed records, since whose writing topics may have been added."""
         versions = [each.version for group in self._groups.values() for each in group.resolved.values()]
         self._base = max(versions, default=0) + 1 - self._topics.came
 
@@ -108,7 +108,7 @@ class Resolution:
         known = group.resolved.values()
         last_ms = max((each.resolved_ms for each in known), default=None)
         failed_ms = self._failed_ms.get(group.group_id)
-        # A time in the future means that the clock has been set back.
+        # If the time is in the future, the clock has been set back.
         if any(each is not None and 0 <= now_ms - each <= REFRESH_PAUSE_MS for each in (last_ms, failed_ms)):
             return False
         return (
@@ -119,7 +119,7 @@ class Resolution:
         )
 
     def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found | None]:
-        """Match names in slices; return the result, or None if it is too large."""
+        """Match names in small steps; return the result, or None if it is too large."""
         found: _Found = {}
         room = _NAMES_CHARACTERS_MAX
         names = self._all_names()
@@ -127,8 +127,8 @@ class Resolution:
             try:
                 pattern = TopicPattern(regex)
             except BrokerError as error:
-                # Apache Kafka supports more expressions, and accepted this one earlier.
-                text = "an expression of the group %s, which was loaded, cannot be resolved: %s"
+                # Apache Kafka, which supports more expressions, has accepted this one.
+                text = "a loaded expression of the group %s cannot be resolved: %s"
                 self._lines.warning(group_id, now_ms, text, group_id, error.detail)
                 found[regex] = None
                 yield
@@ -146,7 +146,7 @@ class Resolution:
         return found
 
     def _is_wanted(self, group_id: str, regex: str) -> bool:
-        """Return whether a member of a group uses an expression; true if the group is not known yet."""
+        """Return whether a member of a group uses an expression; True if the group is not known yet."""
         group = self._groups.get(group_id)
         return group is None or any(each == regex for _, each in group.subscriptions)
 
@@ -160,7 +160,7 @@ class Resolution:
         """Write the result as an operation of the shard, if the shard is still served."""
         if found is None:
             self._running.pop(group_id, None)
-            self._fail(group_id, f"their names have more than {_NAMES_CHARACTERS_MAX} characters", now_ms)
+            self._fail(group_id, f"their names exceed {_NAMES_CHARACTERS_MAX} characters", now_ms)
             return
         self._timers.at(now_ms, partial(self._write, group_id, run, version, found))
 
@@ -201,5 +201,5 @@ class Resolution:
         """Record that a result could not be written, since an immediate retry would fail as well."""
         if group_id in self._groups:
             self._failed_ms[group_id] = now_ms
-            text = "the topics of expressions of the group %s cannot be written: %s"
+            text = "cannot write the topics matched by the expressions of the group %s: %s"
             self._lines.warning(group_id, now_ms, text, group_id, reason)

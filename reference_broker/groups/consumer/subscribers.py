@@ -1,4 +1,4 @@
-"""Members of a consumer group as assignors see them."""
+"""Members of a consumer group, as passed to assignors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Subscriber", "Subscribers"]
 
 
 class Subscriber(NamedTuple):
-    """A member: its instance id, the ids of its topics, and its partitions in the last assignment."""
+    """A member's instance id, the ids of its topics, and its partitions in the last assignment."""
 
     instance_id: str | None
     topic_ids: frozenset[bytes]
     current: Partitions
 
 
-#: Subscribers, by member id.
+#: Subscribers, keyed by member id.
 Subscribers = Mapping[str, Subscriber]

@@ -1,4 +1,4 @@
-"""The uniform assignor: members get the same number of partitions, give or take one, and keep theirs where possible.
+"""The uniform assignor: all members get the same number of partitions, give or take one, and keep theirs if possible.
 
 Ties are resolved as in Kafka, by the order of Java's hash tables.
 
@@ -19,17 +19,17 @@ __all__ = ["uniform_assignment"]
 
 Key = TypeVar("Key")
 
-#: Partition numbers by topic id, in mutable form.
+#: Mutable sets of partition numbers, keyed by topic id.
 Parts = dict[bytes, set[int]]
 
-#: Maximum number of passes over the topics; each roughly halves the imbalance.
+#: Maximum number of passes over the topics; each pass roughly halves the imbalance.
 _ROUNDS_MAX = 16
 
 
 def uniform_assignment(
     members: Subscribers, counts: Mapping[bytes, int], *, is_homogeneous: bool
 ) -> dict[str, Partitions]:
-    """Spread partitions evenly over the members that want them.
+    """Spread partitions evenly over their subscribers.
 
     Args:
         members: by member id.
@@ -47,7 +47,7 @@ def uniform_assignment(
 
 
 def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, int]) -> dict[str, Parts]:
-    """Assign partitions of topics that all members want; any above a member's quota go to members below theirs."""
+    """Assign partitions when all members want all topics; those above a member's quota go to members below theirs."""
     quota, extra = divmod(sum(counts.values()), len(members))
     taken = {
         (topic_id, number)
@@ -76,7 +76,7 @@ def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, 
             room -= len(parts[topic_id])
         has_extra = extra > 0
         if has_extra and room and len(order) - place > extra:
-            # This member would gain an extra partition; a later member may already have one to keep.
+            # This member would gain an extra partition, whereas a later member may have one to keep.
             has_extra, room = False, room - 1
         extra -= has_extra
         if room:
@@ -112,7 +112,7 @@ class _Levelling:
                     self._give(topic_id, number, place)
 
     def run(self) -> dict[str, Parts]:
-        """Return the assignment: unowned partitions go to the members with the fewest, then loads are levelled."""
+        """Return the assignment: give unowned partitions to the members with the fewest, and then level the loads."""
         ordered = sorted(self._wanting, key=self._rank)
         for topic_id in ordered:
             ladder = _Ladder(self._wanting[topic_id], self._loads)
@@ -133,7 +133,7 @@ class _Levelling:
         return -self._counts[topic_id] / wanting, wanting, _halves(topic_id)
 
     def _level(self, ordered: list[bytes]) -> None:
-        """Go through the topics until a whole pass moves no partition."""
+        """Go through the topics until a complete pass moves no partition."""
         last: bytes | None = None
         for _ in range(_ROUNDS_MAX):
             for topic_id in ordered:
@@ -178,13 +178,13 @@ class _Levelling:
 
 
 class _Ladder:
-    """Members by load, with the next member to get a partition, and the next to give one away.
+    """Members ordered by load, with the next member to receive a partition, and the next to give one away.
 
-    Both cycle through the members with the same load, and include those with the next load after each cycle.
+    Each of the two cycles through the members with the same load, and adds those with the next load after each cycle.
 
     Args:
         members: by index.
-        loads: numbers of partitions by index, which change during the run.
+        loads: the number of partitions of each member, by index, which changes during the run.
     """
 
     def __init__(self, members: list[int], loads: list[int]) -> None:
@@ -226,7 +226,7 @@ class _Ladder:
         return self._sorted[self._next_rich + 1]
 
     def leave_out_rich(self) -> None:
-        """Exclude the member last returned by `next_rich`: it has no partition to give."""
+        """Exclude the member last returned by `next_rich`, which has no partition to give."""
         here, end = self._next_rich + 1, self._rich_end - 1
         self._sorted[here], self._sorted[end] = self._sorted[end], self._sorted[here]
         self._rich_end = end
@@ -246,7 +246,7 @@ def _uuid_hash(topic_id: bytes) -> int:
 
 
 def _copied_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return keys in the order of a hash table created for all of them together, which may have more buckets."""
+    """Return keys in the order of a hash table that was created for all of them at once, and may have more buckets."""
     buckets = 16
     while buckets < int(len(keys) / 0.75) + 1:
         buckets *= 2

@@ -1,6 +1,6 @@
-"""Long jobs in small pieces: blocking pieces run in the background, decisions on the thread that handles requests.
+"""Long jobs, split into small pieces. Blocking pieces run in the background, decisions on the request thread.
 
-A job is a generator. It yields functions, each of which begins an operation and takes a callback for its completion.
+A job is a generator. It yields functions, each of which begins an operation and takes a callback to call on completion.
 The job then resumes with the result or the error. Jobs run one at a time, in order.
 """
 
@@ -65,7 +65,7 @@ class BackgroundJobs:
         self._is_stopped = False
 
     def add(self, job: Job, failed: Callable[[Exception], None]) -> None:
-        """Run a job after all waiting ones.
+        """Run a job after all those that are waiting.
 
         Args:
             job: a generator (see above).
@@ -81,7 +81,7 @@ class BackgroundJobs:
         self._jobs.clear()
 
     def _run(self, result: Any) -> None:
-        """Run the first job and those after it, until one has to wait."""
+        """Run the jobs in order, until one has to wait."""
         self._is_busy = True
         while self._jobs and not self._is_stopped:
             wait = self._advance(result)

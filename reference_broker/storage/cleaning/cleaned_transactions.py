@@ -19,19 +19,19 @@ __all__ = ["CleanedTransactions"]
 
 
 class CleanedTransactions:
-    """The transactions of a log, from the first compacted batch.
+    """The transactions of a log, starting at the first batch to compact.
 
     Args:
         aborted: all aborted transactions whose markers are in or after that batch.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        #: The aborted transactions that have had a batch so far, ordered by their markers.
+        #: The aborted transactions of which a batch has been seen, ordered by their markers.
         self._kept: list[AbortedTransaction] = []
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
-        #: By producer: the aborted transaction that is open, and whether one of its batches was seen.
+        #: Keyed by producer id: the open aborted transaction, and whether one of its batches has been seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
-        #: Producers whose open transaction has had a batch so far, and commits later.
+        #: Producers whose open transaction commits later, and of which a batch has been seen.
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
@@ -65,7 +65,7 @@ class CleanedTransactions:
         return False
 
     def take_kept(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers have been seen and are still needed, each only once."""
+        """Return the aborted transactions with a needed marker that have been seen since the last call."""
         kept, self._kept = self._kept, []
         return kept
 

@@ -1,4 +1,4 @@
-"""The compaction checkpoint of each log, in `cleaner-offset-checkpoint`; a log missing from it is compacted again.
+"""The compaction checkpoint of each log, in `cleaner-offset-checkpoint`; a log without an entry is compacted again.
 
 Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
 """
@@ -60,7 +60,7 @@ class CleanerCheckpoint:
         yield lambda done: self._directory.queue.do(self._write_work, done)
 
     def _write_work(self) -> Callable[[], None]:
-        """Return work that writes the file. Called when the work's turn comes, as topics may be deleted before then."""
+        """Return work that writes the file. Call this only when its turn comes: topics may be deleted before."""
         places = {known: (topic, number) for topic, number, known in self._directory.logs()}
         self._offsets = {known: at for known, at in self._offsets.items() if known in places}
         offsets = {places[known]: at for known, at in self._offsets.items()}

@@ -1,6 +1,6 @@
 """Compaction of a log: keep the latest record of each key, and eventually remove tombstones and markers.
 
-First the keys of the dirty part are read, as many as fit in memory; then all segments up to that point are rewritten in
+First, as many keys of the dirty part are read as fit in memory. Then all segments up to that point are rewritten in
 groups, each of which becomes one segment. Long work runs in the background, in small pieces.
 
 Source: `Cleaner` in Apache Kafka.
@@ -34,12 +34,12 @@ __all__ = ["Compacted", "Compaction", "CompactionServices"]
 
 T = TypeVar("T")
 
-#: Bytes read in one piece of work: a few milliseconds' worth.
+#: Bytes read in one piece of work, which takes a few milliseconds.
 _PIECE_BYTES = 256 * 1024
 
 
 class CompactionServices(NamedTuple):
-    """The services of a compaction.
+    """The services that a compaction uses.
 
     Attributes:
         services: disk and timers.
@@ -103,7 +103,7 @@ class Compaction:
         keys = KeyOffsets(self._tools.keys_bytes)
         yield from self._in_pieces(self._read_keys(before, keys, aborted))
         if keys.end_offset <= to_clean.first_offset:
-            raise OSError(f"no progress at offset {to_clean.first_offset}")
+            raise OSError(f"compaction makes no progress at offset {to_clean.first_offset}")
         before = [segment for segment in before if segment.base_offset < keys.end_offset]
         transactions = yield from self._blocking(lambda: CleanedTransactions(aborted))  # there may be millions
         cleaning = Cleaning(
@@ -193,7 +193,7 @@ class Compaction:
         """Replace a group of segments with the rewritten one, when the log's turn comes; return its size."""
         log, disk, base_offset = self._log, self._disk, cleaned.base_offset
         try:
-            # The newer value that makes a record obsolete may already be gone, or may be removed next.
+            # The newer record that makes another one obsolete may be gone, or about to be removed.
             if log.is_unsettled or log.truncations != self._truncations or not set(group).issubset(log.segments):
                 raise OSError("the log was truncated in the meantime")
             yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
@@ -203,7 +203,7 @@ class Compaction:
             raise
         try:
             yield from self._blocking(lambda: commit(disk, log.folder, base_offset))
-            # From here on the segment is read through its open files, until they have their final names.
+            # From now on the segment is read through its open files, even before they have their final names.
             log.segments = log.segments.replaced(group, cleaned)
             self._tools.retired((yield from self._blocking(lambda: complete(disk, log.folder))))
             stored = yield from self._blocking(lambda: self._opened(base_offset, end_offset))

@@ -1,6 +1,6 @@
 """The latest offset of each key in the dirty part of a log, in bounded memory.
 
-Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which keeps only hashes. Here, only long keys are hashed.
+Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which stores only hashes. This map hashes only long keys.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["KeyOffsets"]
 _KEY_BYTES_MAX = 32
 _HASH_BYTES = 33
 
-#: Size of an entry, not counting its key: its slot in the table, which may be half empty, and two objects.
+#: Size of an entry without its key: its share of the hash table, which may be half empty, and two objects.
 _ENTRY_BYTES = 160
 
 _UNKNOWN = -1
 
 
 class KeyOffsets:
-    """Offsets by key.
+    """Offsets, keyed by record key.
 
     Args:
         limit_bytes: approximate memory limit; one key always fits.

@@ -1,4 +1,4 @@
-"""The dirty part of a log: its size, where compaction must stop, and which segments it merges.
+"""The dirty part of a log: its size, where its compaction must stop, and which segments are merged.
 
 Source: `LogCleanerManager.cleanableOffsets`, `LogToClean`, `Cleaner.groupSegmentsBySize` in Apache Kafka.
 """
@@ -56,7 +56,7 @@ class LogToClean(NamedTuple):
         return self.cleanable_bytes / ((self.clean_bytes + self.cleanable_bytes) or 1)
 
     def is_worth_it(self, config: LogConfig) -> bool:
-        """Return whether to compact the log now."""
+        """Return whether the log should be compacted now."""
         return (self.is_overdue and self.cleanable_bytes > 0) or self.ratio > config.min_cleanable_dirty_ratio
 
 

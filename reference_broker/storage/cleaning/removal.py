@@ -1,7 +1,7 @@
 """Remove segments that are no longer needed from the start of a log.
 
-First the log's start offset is moved and made durable, then the files are renamed, and later they are removed: after a
-crash between any two steps, the next startup removes the files that are left.
+First the log's start offset is moved and made durable, then the files are renamed, and later they are removed. After a
+crash between any two steps, the next startup removes the remaining files.
 
 Source: `UnifiedLog.deleteSegments`, `LocalLog.deleteSegmentFiles` in Apache Kafka.
 """
@@ -76,19 +76,19 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
 
 def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Segment], retired: Retired) -> Job:
-    """Remove the first segments of a log when its turn comes, unless the log was truncated first."""
+    """Remove the first segments of a log when its turn comes, unless the log has been truncated by then."""
     count = len(going)
     if log.error is not None or count >= len(log.segments) or log.segments.first_of(count) != going:
         return
     dropped = log.drop_first(count)
     logger.info(
-        "%s: the log begins at offset %d now, so earlier segments are removed (%d)",
+        "%s: the log now begins at offset %d, so earlier segments are removed (%d)",
         directory.services.disk.describe(log.folder),
         log.log_start_offset,
         count,
     )
-    # If that fails, for example on a full disk, the segments are removed anyway, oldest first, since the space is
-    # needed. After a restart, the log begins with the remaining segments.
+    # If the checkpoint fails, for example on a full disk, the segments are removed anyway, oldest first, since the
+    # space is needed. After a restart, the log begins with the remaining segments.
     yield lambda done: directory.checkpoint(lambda error: done(None))
 
     def retire() -> list[str]:

@@ -1,6 +1,6 @@
 """The upkeep of logs: retention, compaction, and the removal of files, in the background and one log at a time.
 
-An error affects only the log that it occurs in, and is logged once; that log is not compacted again before the next
+An error affects only the log in which it occurs, and is logged once; that log is not compacted again until the next
 startup.
 
 Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Kafka.
@@ -40,7 +40,7 @@ class UpkeepLimits(NamedTuple):
     """The schedule of the upkeep.
 
     Attributes:
-        retention_check_delay_ms: how long after startup to first check logs for removable segments.
+        retention_check_delay_ms: the delay from startup to the first check for removable segments.
         retention_check_interval_ms: the interval between these checks.
         cleaner_backoff_ms: how often to check for logs to compact.
         cleaner_keys_bytes: memory for the keys of a log during compaction.
@@ -77,7 +77,7 @@ class Upkeep:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 
     def change_limits(self, limits: UpkeepLimits) -> None:
-        """Apply other limits from the next check on, except for `is_cleaner_enabled`."""
+        """Apply new limits from the next check on; `is_cleaner_enabled` does not change."""
         self._limits = limits._replace(is_cleaner_enabled=self._limits.is_cleaner_enabled)
 
     def stop(self) -> None:
@@ -104,10 +104,10 @@ class Upkeep:
         yield from ()
 
     def _now_of(self, begun_ms: int) -> int:
-        """Return when a job began according to the current clock, which may have jumped since.
+        """Return the start time of a job on the current clock, which may have jumped since then.
 
         Args:
-            begun_ms: when it began, minus the clock jumps up to then.
+            begun_ms: its start time, minus the clock jumps up to then.
         """
         return begun_ms + self._timers.jumped_ms
 
@@ -123,7 +123,7 @@ class Upkeep:
 
     def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
         disk = self._directory.services.disk
-        # By then, a folder with this name may belong to another topic.
+        # By the time this runs, a folder with this name may belong to another topic.
         work = in_background(self._directory.queue, lambda: remove_files(disk, paths), lambda: log.error is None)
         self._add(log, (wait for wait in (work,)))
 
@@ -139,7 +139,7 @@ class Upkeep:
 
         def compact_or_end() -> Job:
             if (yield from self._compact_dirtiest(begun_ms)):
-                # The next compaction queues up behind jobs added in the meantime, so retention continues even if there
+                # The next compaction is queued behind jobs added in the meantime, so retention continues even if there
                 # is a lot to compact.
                 self._jobs.add(compact_or_end(), done)
             else:
@@ -159,7 +159,7 @@ class Upkeep:
             yield from self._compact(log, to_clean, begun_ms)
         except Exception as error:
             self._fail(log, truncations, error)
-            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again immediately
+            return not is_short_of_descriptors(error)  # otherwise the same log would immediately be chosen again
         return True
 
     def _trim_compacted(self, begun_ms: int) -> Job:
@@ -181,7 +181,7 @@ class Upkeep:
             if log.is_unsettled:  # the dirty records may be gone soon
                 continue
             truncations = log.truncations
-            # This includes segments whose indexes a reader has found missing; compaction stops at the first of these.
+            # This includes segments whose indexes a reader found missing; compaction stops at the first of them.
             unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
             if unstored:
                 yield partial(_store, log, unstored)
@@ -223,7 +223,7 @@ class Upkeep:
         self._jobs.add(job, partial(self._fail, log, log.truncations))
 
     def _fail(self, log: PartitionLog, truncations: int, error: Exception) -> None:
-        """Report the error of a log, unless the log was truncated: its segments may have vanished during a read.
+        """Report an error, unless the log was truncated, in which case its segments may have vanished during a read.
 
         Args:
             log: the log.
@@ -237,7 +237,7 @@ class Upkeep:
             where, now_ms = services.disk.describe(log.folder), services.clock()
             services.lines.error(("upkeep", where), now_ms, "%s: upkeep will be retried later: %s", where, error)
             return
-        # Logged once, even though retention is retried, and not at all if this is the error that ended the log.
+        # The error is logged once, even though retention is retried, and not at all if it is what ended the log.
         if log not in self._failed and log.error is None:
             self._failed.add(log)
             where = self._directory.services.disk.describe(log.folder)

@@ -1,11 +1,12 @@
 """The checkpoints of a data directory: start offsets, recovery points and high watermarks of logs.
 
-The files are in Kafka's format, with topic names rather than ids. So a partition is not created while a file may still
-have an entry for a deleted partition of the same name. Deletions drop the entries, with one write for many deletions;
-entries that remain after a crash or a disk error are dropped at the next startup or before the creation.
+The files are in Kafka's format, with topic names rather than ids. A partition is therefore not created while a file may
+still have an entry for a deleted partition of the same name. Deletions drop these entries, with one write for many
+deletions; entries that remain after a crash or a disk error are dropped at the next startup or before the partition is
+created.
 
 A recovery point on disk moves back only when a log is truncated, which removes everything after it. Compaction leaves
-gaps before a recovery point; a startup that found such a gap after it would treat the gap as damage.
+gaps only before a recovery point; recovery would treat a gap after it as damage.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _FILES = {
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of all logs. Blocking steps run one after another (see `BackgroundQueue`).
+    """The checkpoints of all logs. Blocking steps run one at a time (see `BackgroundQueue`).
 
     Args:
         disk: the data directory.
@@ -48,7 +49,7 @@ class DirectoryCheckpoints:
         OSError: the disk failed.
 
     Attributes:
-        are_points_sound: whether the recovery points could be read at startup.
+        are_points_sound: whether the recovery points were readable at startup.
         recovery_points: the recovery points on disk, by topic and partition.
     """
 
@@ -63,9 +64,9 @@ class DirectoryCheckpoints:
         #: Before a broker joins a cluster, its logs have no followers, and its directory has no file of high
         #: watermarks.
         self._was_alone = HIGH_WATERMARKS not in disk.names("")
-        # A log missing from the file has not been compacted; if the file itself is missing, we cannot tell for any log.
+        # A log without an entry has not been compacted; if the file itself is missing, this is unknown for every log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
-        #: Partitions whose folders were not opened, but may be later: their entries stay.
+        #: Partitions whose folders have not been opened but may be later, so their entries are kept.
         self._unopened: set[Partition] = set()
         #: Deleted partitions that may still have entries.
         self._gone = {place for offsets in found.values() for place in offsets or ()}
@@ -87,7 +88,7 @@ class DirectoryCheckpoints:
     # Deleted partitions.
 
     def keep_only(self, present: Iterable[Partition], unopened: Collection[Partition] = ()) -> None:
-        """At startup, drop the entries of all other partitions; a disk error does not prevent the startup.
+        """At startup, drop the entries of all other partitions; a disk error does not stop the startup.
 
         Args:
             present: the partitions with a log.
@@ -115,7 +116,7 @@ class DirectoryCheckpoints:
             logger.warning("checkpoints still have entries of deleted topics: %s", error)
 
     def clear(self, places: Collection[Partition]) -> None:
-        """Drop the entries of former partitions with these names, before new ones are created.
+        """Drop the entries of deleted partitions with these names before new ones are created.
 
         Raises:
             OSError: the disk failed.
@@ -131,7 +132,7 @@ class DirectoryCheckpoints:
         for path, otherwise in _FILES.items():
             offsets = offsets_if_sound(self._disk, path, otherwise) if path in present else None
             if offsets is None:
-                continue  # a startup would find no entries there either
+                continue  # the next startup would find no entries either
             kept = self._without_gone(offsets)
             if len(kept) < len(offsets) or path in self._unsure:
                 self.write(path, kept)

@@ -63,7 +63,7 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
         write_next_producer_id(disk, 0)
         write_identity(disk, known)
     if known.version != WITH_NODE_ID:
-        raise ConfigurationError("data_dir", disk.describe(""), "it belongs to a broker of a cluster with ZooKeeper")
+        raise ConfigurationError("data_dir", disk.describe(""), "it belongs to a broker in a ZooKeeper cluster")
     if known.node_id != str(node_id):
         raise ConfigurationError("node_id", node_id, f"{disk.describe('')} belongs to node {known.node_id}")
     return known

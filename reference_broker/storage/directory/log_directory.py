@@ -8,7 +8,7 @@ The layout is Kafka's, except that the folder `topics` replaces the metadata log
     topics/                             see `metadata/topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
 
-Partitions are created and deleted, and checkpoints written, in the background, one step after another.
+Creating and deleting partitions and writing checkpoints happens in the background, one step at a time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def lock_directory(disk: Disk) -> Lock:
     try:
         return disk.lock(LOCK)
     except BlockingIOError:
-        raise ConfigurationError("data_dir", disk.describe(""), "another broker uses it") from None
+        raise ConfigurationError("data_dir", disk.describe(""), "it is in use by another broker") from None
 
 
 class LogDirectory:
@@ -124,7 +124,7 @@ class LogDirectory:
         #: Called with a log and its new end after a truncation.
         self.when_truncated: list[Callable[[PartitionLog, int], None]] = []
         self._is_replicated = is_replicated
-        #: By topic and partition number, in order of the numbers.
+        #: Keyed by topic and partition number, in ascending order of the numbers.
         self._logs: dict[str, dict[int, PartitionLog]] = {}
         self._disk = services.disk
         self._lock = lock
@@ -150,7 +150,7 @@ class LogDirectory:
     # Opening.
 
     def open(self, expected: Iterable[LogPlace]) -> None:
-        """Open the logs of the partitions that belong here, and leave other folders untouched; called once.
+        """Open the logs of the partitions that belong here, and leave other folders untouched. Call this once.
 
         A log whose folder cannot be used is offline, which does not affect other logs.
 
@@ -169,7 +169,7 @@ class LogDirectory:
         self.folders.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
-        if not self._is_replicated:  # a cluster hands out producer ids itself
+        if not self._is_replicated:  # in a cluster, the controller assigns producer ids
             known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
             self.producer_ids = ProducerIdFile(self._disk, known)
         if retired := self.folders.retired():  # needs no queueing: no other code knows these folders
@@ -201,7 +201,7 @@ class LogDirectory:
         return has_new_folders
 
     def _settle_truncations(self) -> None:
-        """Lower the checkpoints of logs to their ends if a crash interrupted their truncation."""
+        """Lower the checkpoints of logs whose truncation was interrupted by a crash to the ends of these logs."""
         unsettled = [(name, number, log) for name, number, log in self.logs() if log.is_unsettled]
         try:
             if unsettled:
@@ -237,10 +237,10 @@ class LogDirectory:
         return self._disk.describe("")
 
     def measure(self, done: Callable[[Volume | BrokerError | None], None]) -> None:
-        """Measure the volume that the directory is on, in the background.
+        """Measure the volume that contains the directory, in the background.
 
         Args:
-            done: called with its size, with None if it has no limit, or with KAFKA_STORAGE_ERROR.
+            done: called with the volume's size, with None if it has no limit, or with KAFKA_STORAGE_ERROR.
         """
         volume: Volume | None = None
 
@@ -258,7 +258,7 @@ class LogDirectory:
     # Creating and deleting.
 
     def create(self, places: Collection[LogPlace], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
-        """Create partitions durably, in the background; a partition that already has a log by then is left alone.
+        """Create partitions durably, in the background; a partition that has a log by then is left alone.
 
         An existing folder of the same name is used if it has the topic's id; it is then checked as after a crash. Any
         other folder in the way is set aside.
@@ -295,10 +295,10 @@ class LogDirectory:
     def _create(
         self, places: Iterable[LogPlace], logs: dict[Partition, PartitionLog], errors: dict[Partition, BrokerError]
     ) -> None:
-        """Make the folders and the logs of partitions; each partition gets a log or an error."""
+        """Create the folders and logs of partitions; each partition gets a log or an error."""
         for place in places:
             if not has_folder_name(*place.partition):
-                errors[place.partition] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "no folder can have this name")
+                errors[place.partition] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "this cannot be a folder name")
                 continue
             try:
                 if self.folders.is_of(place.partition, place.topic_id):
@@ -312,7 +312,7 @@ class LogDirectory:
     def _adopt(self, place: LogPlace) -> PartitionLog:
         """Open the log in an existing folder that was not expected at startup.
 
-        The log is checked from its recovery point on: a clean shutdown covers only the logs that were open.
+        The log is checked from its recovery point on, since a clean shutdown covers only open logs.
         """
         checkpoints, partition = self.checkpoints, place.partition
         checkpoints.adopt(partition)
@@ -351,14 +351,14 @@ class LogDirectory:
         self.queue.do(lambda: work, noted)
 
     def make(self, place: LogPlace, *, is_durable: bool = False) -> PartitionLog:
-        """Make the folder and the log of a new partition; an existing folder of that name is set aside.
+        """Create the folder and the log of a new partition; an existing folder of that name is set aside.
 
-        This method blocks, so a step of `queue` calls it. That step then syncs the directory; `take` follows once the
-        step has ended.
+        This method blocks, so it is called from a step in `queue`. That step then syncs the directory; `take` follows
+        once the step has ended.
 
         Args:
             place: the partition.
-            is_durable: whether the folder's metadata survives a crash once the directory is synced.
+            is_durable: whether the folder's metadata must survive a crash once the directory is synced.
 
         Raises:
             OSError: the disk failed.
@@ -424,7 +424,7 @@ class LogDirectory:
             for each in places:
                 if self.log(*each) is None:
                     going.append(each)
-                else:  # by a creation that had already begun
+                else:  # by a creation that was in progress
                     errors[each] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "it was created in the meantime")
             return work
 
@@ -441,7 +441,7 @@ class LogDirectory:
             if error is not None:
                 errors.update((each, storage_error(error)) for each in going)
             for each, reason in errors.items():
-                logger.error("the folder of the deleted partition %s is not removed: %s", folder_of(*each), reason)
+                logger.error("cannot remove the folder of the deleted partition %s: %s", folder_of(*each), reason)
             done(errors)
             if error is None:  # needs no queueing: no other code knows these folders
                 self.services.background(partial(self.folders.remove, retired), _removed)
@@ -451,7 +451,7 @@ class LogDirectory:
     def drop(
         self, partitions: Collection[Partition], end: BrokerError, unlisted: Callable[[], None] = lambda: None
     ) -> list[PartitionLog]:
-        """End the logs of deleted partitions, and return them; slices returned earlier stay readable.
+        """End the logs of deleted partitions and return these logs; slices returned earlier stay readable.
 
         Args:
             partitions: the partitions; those without a log here are ignored.
@@ -482,7 +482,7 @@ class LogDirectory:
         prepare: Callable[[], Callable[[], None]],
         done: Callable[[Exception | None], None],
     ) -> None:
-        """Process the folders of dropped logs ahead of all other steps, then remove the logs from the checkpoints.
+        """Clear away the folders of dropped logs ahead of all other steps, then remove the logs from the checkpoints.
 
         A sync or a roll that is still running would write into the folder of the next partition of that name, so other
         steps wait for it to finish.
@@ -513,7 +513,7 @@ class LogDirectory:
         """Write the checkpoints of recovery points and log start offsets, in the background.
 
         Args:
-            done: called with None once their current state is durable, or with KAFKA_STORAGE_ERROR.
+            done: called with None once the current state is durable, or with KAFKA_STORAGE_ERROR.
         """
         self._checkpoint_waiting.append(done)
         if len(self._checkpoint_waiting) > 1:
@@ -559,14 +559,14 @@ class LogDirectory:
         self.queue.do(prepare, written, place=1)
 
     def begin_end(self) -> None:
-        """Leave the remaining files of deleted partitions for the next startup."""
+        """Leave the remaining files of deleted partitions to the next startup."""
         self.folders.is_ending = True
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
 
         Args:
-            each: closes the logs; a disk syncs several logs faster in parallel than in sequence.
+            each: closes the logs; syncing several logs in parallel is faster than syncing them in sequence.
         """
         self.queue.close()
         each(log.close for _, _, log in self.logs())

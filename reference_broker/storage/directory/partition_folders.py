@@ -4,7 +4,7 @@
     <topic id>.<partition>-delete   a deleted partition whose files are being removed
     <topic id>.<partition>-stray    a folder set aside because it was in the way and belongs to no known topic
 
-Removing files takes a long time: a shutdown leaves the remaining files, and a startup does not wait for their removal.
+Removing files can take long, so a shutdown leaves the remaining files, and a startup does not wait for their removal.
 All methods block.
 """
 
@@ -44,8 +44,8 @@ _STRAY = "-stray"
 #: The maximum size of `partition.metadata`; a larger file must be something else.
 _METADATA_BYTES_MAX = 1024
 
-#: Content that differs from ours in at most this many bytes is ours, but damaged: the ids of two topics differ in
-#: almost every byte.
+#: Content that differs from the expected content in at most this many bytes is considered damaged, rather than another
+#: topic's: the ids of two topics differ in almost every byte.
 _DAMAGED_BYTES_MAX = 4
 
 
@@ -56,7 +56,7 @@ class PartitionFolders:
         disk: the data directory.
 
     Attributes:
-        is_ending: whether to leave the remaining folders of deleted partitions for the next startup.
+        is_ending: whether to leave the remaining folders of deleted partitions to the next startup.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -76,7 +76,7 @@ class PartitionFolders:
         """
         folder = folder_of(*place)
         if self._exists(folder):
-            # Rename the folder rather than remove it, since it may hold records of unknown origin.
+            # Rename the folder instead of removing it, since it may hold records of unknown origin.
             stray = self._free_name(place, topic_id, _STRAY)
             describe = self._disk.describe
             logger.warning("%s belongs to no topic and is renamed to %s", describe(folder), describe(stray))
@@ -99,7 +99,7 @@ class PartitionFolders:
         replace_file(self._disk, f"{folder_of(*place)}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
 
     def settle(self, place: Partition, topic_id: bytes, *, is_there: bool) -> bool:
-        """At startup, make sure that a partition has a folder with metadata; return whether the folder is new.
+        """At startup, ensure that a partition has a folder with metadata; return whether the folder is new.
 
         The metadata is not synced, as it can be written again.
 
@@ -109,13 +109,13 @@ class PartitionFolders:
             is_there: whether the folder's name exists.
 
         Raises:
-            OSError: the disk failed, or the name belongs to something else.
+            OSError: the disk failed, or the name belongs to something other than a folder.
         """
         folder = folder_of(*place)
         metadata = self._metadata(folder) if is_there else None
         is_new = not is_there or (metadata is not None and _names_another(metadata, topic_id))
         if is_new:
-            logger.error("%s is missing: the partition is empty", self._disk.describe(folder))
+            logger.error("%s is missing, so the partition starts out empty", self._disk.describe(folder))
             self.make(place, topic_id)
         elif topic_id != ZERO_UUID:
             content = partition_metadata_content(topic_id)
@@ -144,7 +144,7 @@ class PartitionFolders:
         return found
 
     def is_of(self, place: Partition, topic_id: bytes) -> bool:
-        """Return whether a partition has a folder with a topic id in its metadata.
+        """Return whether a partition has a folder whose metadata has the given topic id.
 
         Args:
             place: topic and number of the partition.
@@ -166,7 +166,7 @@ class PartitionFolders:
             return None  # for example, it may be a folder
 
     def _free_name(self, place: Partition, topic_id: bytes, suffix: str) -> str:
-        """Return an unused name for a folder to set aside: an earlier error may have left the first one in use."""
+        """Return an unused name for a folder to set aside; an earlier error may have left the first choice in use."""
         stem = f"{format_uuid(topic_id)}.{place[1]}"
         others = (f"{stem}.{again}{suffix}" for again in count(1))
         return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
@@ -183,7 +183,7 @@ class PartitionFolders:
     def retire(self, places: Iterable[Partition], topic_id: bytes, is_free: Callable[[], bool]) -> list[str]:
         """Rename the folders of deleted partitions durably, and return them.
 
-        A half-removed folder is then never mistaken for a partition.
+        This way, a half-removed folder is never mistaken for a partition.
 
         Args:
             places: topics and numbers of the partitions.
@@ -204,7 +204,7 @@ class PartitionFolders:
         return retired
 
     def _is_of(self, folder: str, topic_id: bytes, is_free: Callable[[], bool]) -> bool:
-        """Return whether a folder belongs to a topic, rather than to a later topic of the same name."""
+        """Return whether a folder belongs to this topic, rather than to a later topic of the same name."""
         try:
             self._disk.names(folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -214,7 +214,7 @@ class PartitionFolders:
             return True
         if metadata is not None and _names_another(metadata, topic_id):
             return False
-        # The file is not synced, so a crash may have emptied it. In that case the name decides.
+        # The file is not synced, so a crash may have emptied it. In that case, go by the name.
         return is_free()
 
     def retire_one(self, place: Partition) -> str | None:
@@ -238,7 +238,7 @@ class PartitionFolders:
         return [name for name in self._disk.names("") if name.endswith(_DELETED)]
 
     def remove(self, retired: Sequence[str]) -> None:
-        """Remove renamed folders, until the broker stops.
+        """Remove renamed folders; stop early if the broker stops.
 
         Raises:
             OSError: the disk failed.
@@ -290,7 +290,7 @@ def _id_in(metadata: bytes | None) -> bytes | None:
 
 
 def _names_another(metadata: bytes, topic_id: bytes) -> bool:
-    """Return whether a `partition.metadata` file belongs to another topic, rather than being a damaged one of ours."""
+    """Return whether a `partition.metadata` file belongs to another topic, rather than being a damaged file of ours."""
     own = partition_metadata_content(topic_id)
     if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
         return False

@@ -15,12 +15,14 @@ logger = logging.getLogger("kafkawire.broker")
 
 _NEXT_PRODUCER_ID = "next.producer.id"
 
-#: No broker ever assigns this many ids: a higher id in a file is damage, and one in a log was made up by a client.
+#: No broker ever assigns this many ids, so a higher id in a file is a sign of damage, and one in a log was made up by a
+#: client.
 _GIVEN_IDS_MAX = 2**62
 _KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
 
-#: If the reservation of producer ids is lost, this many ids after those in the logs are skipped: producers that have
-#: not written yet may have them, and two producers with one id would look like a single producer that repeats itself.
+#: If the reservation of producer ids is lost, this many ids after those in the logs are skipped. Producers that have
+#: not written yet may have these ids, and two producers with one id would look like a single producer that repeats
+#: itself.
 _SILENT_IDS = 2**32
 
 
@@ -44,18 +46,18 @@ class ProducerIdFile:
         where = self._disk.describe(PRODUCER_IDS)
         try:
             if not has_file(self._disk, PRODUCER_IDS):
-                raise DamagedFile(where, "it is missing")
+                raise DamagedFile(where, "the file is missing")
             text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")
             if text.isdecimal() and len(text) <= len(str(_GIVEN_IDS_MAX)) and int(text) <= _GIVEN_IDS_MAX:
                 return int(text)
             raise DamagedFile(where, f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
         except DamagedFile as error:
             first = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1) + 1 + _SILENT_IDS
-            logger.warning("%s; producer ids continue at %d, far after those in the logs", error, first)
+            logger.warning("%s; producer ids continue at %d, far above those in the logs", error, first)
             return first
 
     def reserve(self, count: int) -> int:
-        """Reserve producer ids on disk, so that they are never assigned twice, and return the first of these ids.
+        """Reserve producer ids on disk, so they are never assigned twice, and return the first of them.
 
         Raises:
             OSError: the reservation could not be written.

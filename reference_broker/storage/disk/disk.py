@@ -1,9 +1,9 @@
-"""The broker's interface to a disk, through which all access to a data directory goes.
+"""The broker's interface to a disk. All access to a data directory goes through it.
 
-`MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, fill up and fail. Two
-things survive a power cut: content, once its file has been synced, and names (files created, renamed or removed), once
-their folder has been synced. Paths are relative to the data directory, with forward slashes; "" is the directory
-itself. A failing call raises an OSError that names the file.
+`MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, fill up and fail.
+Content survives a power cut once its file has been synced, and a name change (a file created, renamed or removed) once
+its folder has been synced. Paths are relative to the data directory, with forward slashes; "" is the directory itself.
+A call that fails raises an OSError that names the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 #: Suffix of a file that will be renamed once it is durable.
 TEMPORARY_SUFFIX = ".tmp"
 
-#: Maximum number of bytes that `FileSlice` reads at once; a file that the broker reads whole is smaller.
+#: Maximum number of bytes that `FileSlice` reads at once; files that the broker reads as a whole are smaller.
 _WHOLE_BYTES = 2**31 - 1
 
 
@@ -53,7 +53,7 @@ class File(Protocol):
         ...
 
     def append(self, data: Buffer) -> None:
-        """Append data; a failing append may write a part of it, which `size_bytes` includes."""
+        """Append data. An append that fails may have written a part of it, which `size_bytes` includes."""
         ...
 
     def read(self, position: int, size_bytes: int) -> bytes:
@@ -70,7 +70,7 @@ class File(Protocol):
 
 
 class Volume(NamedTuple):
-    """The size of the volume that a disk is on.
+    """The size of the volume that contains a disk.
 
     Attributes:
         total_bytes: its size.
@@ -82,7 +82,7 @@ class Volume(NamedTuple):
 
 
 class Lock(Protocol):
-    """A lock on a path; it ends with the process at the latest."""
+    """A lock on a path, released at the latest when the process ends."""
 
     def release(self) -> None:
         """Release the lock; may be called more than once."""
@@ -102,7 +102,8 @@ class Disk(Protocol):
         Args:
             path: the file.
             create: whether to create an empty file if it does not exist.
-            stays: whether the file may stay open indefinitely; the last descriptors are not available to such files.
+            stays: whether the file may stay open indefinitely; the last few descriptors are not available to such
+                files.
 
         Raises:
             FileNotFoundError: the file or its folder does not exist.
@@ -126,7 +127,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or a folder atomically; a file or an empty folder that has the new name is replaced."""
+        """Rename a file or a folder atomically; an existing file or empty folder with the new name is replaced."""
         ...
 
     def remove(self, path: str) -> None:
@@ -173,12 +174,11 @@ class FileSlice:
         """Return the bytes, for a connection that cannot send files.
 
         Raises:
-            OSError: the file is shorter than it was, so the response whose length includes the bytes cannot be
-                completed.
+            OSError: the file has become shorter, so the response whose length includes the bytes cannot be completed.
         """
         data = self.file.read(self.position, self.size_bytes)
         if len(data) < self.size_bytes:
-            reason = f"a file has {len(data)} bytes at {self.position}, but {self.size_bytes} were there before"
+            reason = f"the file has only {len(data)} of the {self.size_bytes} bytes that it had at {self.position}"
             raise OSError(errno.EIO, reason)
         return data
 
@@ -195,7 +195,7 @@ def is_short_of_room(error: Exception) -> bool:
     """Return whether a call failed because the disk is full or the user's disk quota is used up.
 
     The call will succeed once there is room; a failed append may have written a part of its data, and a failed sync may
-    have lost writes.
+    have lost earlier writes.
     """
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
@@ -215,7 +215,7 @@ def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | N
 
 
 def write_file(disk: Disk, path: str, content: bytes) -> None:
-    """Write a small file that can be rebuilt: a crash may leave any part of it."""
+    """Write a small file that can be rebuilt; a crash may leave only a part of it."""
     file = disk.open(path, create=True)
     # An old file, or one left by a crash.
     if file.size_bytes:

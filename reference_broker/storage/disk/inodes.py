@@ -9,11 +9,11 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["Folder", "Inode"]
 
-#: The unit that a disk writes completely or not at all.
+#: A disk writes this many bytes completely or not at all.
 _SECTOR_BYTES = 512
 
-#: Beyond this number, a file's unsynced writes are treated as one; otherwise, a broker that never syncs would fill the
-#: memory.
+#: Beyond this number, a file's unsynced writes are treated as one; otherwise, a broker that never syncs would exhaust
+#: the memory.
 _UNSYNCED_MAX = 1_000
 
 
@@ -30,8 +30,8 @@ class Inode:
     def __init__(self, content: bytes = b"") -> None:
         self.content = bytearray(content)
         self.has_name = True
-        # Files are only appended to, so the durable part is a prefix of the content, unless the file has been truncated
-        # since.
+        # Files are only ever appended to, so the durable part is a prefix of the content, unless the file has since
+        # been truncated.
         self._synced_bytes = len(content)
         self._cut_from: bytes | None = None
         #: Regions written since the last sync, and regions whose sync failed, which no later sync makes durable.
@@ -75,7 +75,7 @@ class Inode:
         return bytes(durable)
 
     def after_power_cut(self, chance: random.Random) -> bytes:
-        """Return the content after a power cut: synced writes, and all, some or no sectors of each later write."""
+        """Return the content after a power cut: synced writes, and any number of sectors of each later write."""
         left = bytearray(self._durable())
         if self._cut_from is not None and chance.random() < 0.5:
             del left[self._synced_bytes :]

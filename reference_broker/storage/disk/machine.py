@@ -123,7 +123,7 @@ class _MachineFile:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         try:
-            # Request at most the size of the file: memory for the result is reserved before reading.
+            # Never request more than the size of the file, since memory for the result is reserved before reading.
             wanted_bytes = min(size_bytes, max(self.size_bytes - position, 0))
             data = os.pread(self._descriptor, wanted_bytes, position)
             while 0 < len(data) < wanted_bytes:
@@ -171,7 +171,7 @@ class _MachineLock:
 
 
 def _reserve_reached(descriptor: int) -> str:
-    """Return why a file may not stay open, or "": every descriptor below a newly opened one is in use."""
+    """Return why a file may not stay open, or "". Every descriptor below a newly opened one is in use."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     kept = kept_from_logs(limit)
     if limit == resource.RLIM_INFINITY or descriptor < limit - kept:
@@ -180,5 +180,5 @@ def _reserve_reached(descriptor: int) -> str:
 
 
 def _named(error: OSError, path: str) -> OSError:
-    """Return an error that names its file: for a call on a descriptor, the system does not give the name."""
+    """Return an error that names its file; the system does not provide the name for a call on a descriptor."""
     return OSError(error.errno, error.strerror, path)

@@ -1,9 +1,9 @@
 """An in-memory disk, which can lose power, fill up, and fail.
 
-It separates the state that the process sees from the durable state: content by file, names by folder. `crash` returns
-the disk after a power cut: unsynced writes are lost, kept or torn, and unsynced changes of names are kept in order up
-to some point. Every call is numbered and named, so that a test can make any call of a workload fail, or cut the power
-there.
+It keeps the state that the process sees separate from the durable state: content per file, names per folder. `crash`
+    returns the disk after a power cut, with unsynced writes lost, kept or torn, and unsynced name changes kept in order
+    up to some point. Every call has a number and a name, which lets a test make any call of a workload fail, or cut the
+    power at that call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 __all__ = ["DiskCall", "MemoryDisk", "PowerCut", "cut_power_at", "fail_at", "fail_sometimes"]
 
 
-#: With fewer name changes than this, it is not worth searching for changes to drop.
+#: With fewer name changes than this, searching for changes to drop is not worthwhile.
 _CHANGES_MIN = 100
 
 
@@ -31,7 +31,7 @@ class DiskCall(NamedTuple):
     """A disk call, just before it takes effect.
 
     Attributes:
-        number: the number of the call, counting from 1.
+        number: the number of the call, starting at 1.
         name: the name of the method: `append`, `sync_folder`, …
         path: the path of the file or folder.
     """
@@ -60,7 +60,7 @@ def fail_at(number: int, code: int = errno.EIO) -> Plan:
 
 
 def fail_sometimes(seed: int, probability: float, code: int = errno.EIO) -> Plan:
-    """Return a plan that makes each call fail with some probability."""
+    """Return a plan that makes each call fail with a given probability."""
     chance = random.Random(seed)
 
     def plan(call: DiskCall) -> None:
@@ -71,7 +71,7 @@ def fail_sometimes(seed: int, probability: float, code: int = errno.EIO) -> Plan
 
 
 def cut_power_at(number: int) -> Plan:
-    """Return a plan that cuts the power during one call, permanently."""
+    """Return a plan that cuts the power during one call; all later calls fail too."""
 
     def plan(call: DiskCall) -> None:
         if call.number >= number:
@@ -87,7 +87,7 @@ class MemoryDisk:
         capacity_bytes: total size of all files; None for no limit.
 
     Attributes:
-        plan: see `Plan`; None lets every call succeed.
+        plan: see `Plan`; with None, every call succeeds.
         calls: the number of calls.
         used_bytes: the size of all files.
         capacity_bytes: see above.
@@ -116,7 +116,7 @@ class MemoryDisk:
         """Return the disk after a power cut, or after a crash of the process alone.
 
         Args:
-            seed: determines which unsynced data survives; None keeps all of it, as when only the process crashes.
+            seed: determines which unsynced data survives; None keeps all of it, as after a crash of the process alone.
         """
         after = MemoryDisk(self.capacity_bytes)
         with self.mutex:

@@ -1,7 +1,7 @@
-"""This process's reserves of file descriptors: for files, connections, and short-lived uses.
+"""This process's file descriptor reserves: for files, connections, and short-lived uses.
 
-If clients used up all descriptors, no records could be stored and no topics created; if logs used them up, even an
-administrator who wants to delete topics would be locked out. From the top of the process's limit:
+If clients used up all descriptors, no records could be stored and no topics created. If logs used them up, even an
+administrator who wants to delete topics would be locked out. Counting down from the process's limit:
 
     an eighth       is unavailable to connections: new segments and background threads need it
     half of that    is unavailable to log files as well
@@ -13,7 +13,7 @@ from __future__ import annotations
 __all__ = ["few_connections", "kept_for_files", "kept_from_logs"]
 
 #: Background threads need a dozen, and each new segment needs one. A process with few descriptors reserves only a
-#: quarter, so that at least some clients can connect.
+#: quarter, which leaves enough for some clients to connect.
 _SHARE, _MIN, _MAX = 8, 32, 1_024
 _SHARE_OF_FEW = 4
 
@@ -33,5 +33,5 @@ def kept_from_logs(limit: int) -> int:
 
 
 def few_connections(limit: int) -> int:
-    """Return how many connections are allowed whatever files are open; see `kept_for_files` for the argument."""
+    """Return how many connections are allowed regardless of open files; see `kept_for_files` for the argument."""
     return kept_from_logs(limit) // 2

@@ -1,4 +1,4 @@
-"""The result of an append to a log, and the log's owner, which is notified of appends."""
+"""The result of an append to a log, and the interface of the log's owner, which is notified of appends."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class LogOwner(Protocol):
         """Record an appended batch."""
 
     def moved(self) -> None:
-        """Decide again, since the log has a new end, or more of it can be acknowledged."""
+        """Decide again, since the log has a new end, or a larger part of it can be acknowledged."""
 
     def trimmed(self) -> None:
         """Record that the log now begins at a later offset."""
 
     def truncated(self) -> None:
-        """Record that the log was truncated: all of its offsets may be lower now, or all of its records gone."""
+        """Record that the log was truncated: any of its offsets may be lower now, or all of its records gone."""
 
     def settled(self) -> None:
-        """Record that no truncation is pending: the log can lead. Waiting appends have not been made yet."""
+        """Record that no truncation is pending, so the log can lead. Waiting appends have not been made yet."""
 
     def prepared(self) -> None:
         """Record that more segments can now be searched."""

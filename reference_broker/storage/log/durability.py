@@ -1,7 +1,7 @@
 """The durable part of a log, and the syncs that extend it.
 
-A sync covers the log as it is when the sync begins: `work` runs on any thread, and `note` records the success on the
-thread that handles requests. The log decides when to sync; one sync is in flight at a time.
+A sync covers the log as it is when the sync begins. `work` runs on any thread, and `note` records the success on the
+request thread. The log decides when to sync; only one sync is in flight at a time.
 
 Source: `UnifiedLog.flush` in Apache Kafka.
 """
@@ -22,7 +22,7 @@ __all__ = ["Durability", "Sync"]
 
 
 class Sync(NamedTuple):
-    """A sync of a log, as the log was at some moment.
+    """A sync of a log in its state at some moment.
 
     Attributes:
         work: syncs the files, on any thread; raises OSError if the disk fails.
@@ -43,8 +43,9 @@ class Durability:
 
     Attributes:
         recovery_point: everything before this offset is on disk.
-        stored_to: everything before this offset is on disk in complete segments with their indexes; only a truncation
-            moves it back, even if a reader finds that an index has been lost since, as the next startup would.
+        stored_to: everything before this offset is on disk in complete segments with their indexes. Only a truncation
+            moves it back. A reader that finds that an index has been lost does not, since the next startup would find
+            the same.
         unstored: sealed segments whose indexes are not durable yet, except those in the running sync.
         has_new_names: whether names that existed when the log was opened may not be durable; a roll syncs the names it
             creates.
@@ -80,7 +81,7 @@ class Durability:
         def work() -> None:
             if before is not None:
                 before()
-            # Once retention removes the records, only the snapshot knows their producers.
+            # Once retention has removed the records, only the snapshot has their producers.
             for segment in sealed:
                 snapshots.sync_from(segment.next_offset)
             make_durable(disk, folder, sealed, segments, with_names=has_new_names)
@@ -96,7 +97,7 @@ class Durability:
         return Sync(work, note)
 
     def cut(self, segments: Segments, end_offset: int, *, is_empty: bool) -> None:
-        """Record that the log was durably truncated; no sync is running.
+        """Record that the log was truncated durably, while no sync was running.
 
         Args:
             segments: the segments that the log has now.
@@ -112,7 +113,7 @@ class Durability:
         self.stored_to = min(self.stored_to, segments.last.base_offset)
 
     def take_back(self) -> None:
-        """Record that the prepared sync was not started, so all of its work remains to be done."""
+        """Record that the prepared sync was not started, so its work still has to be done."""
         self.unstored = [*self._storing, *self.unstored]
         self._storing = ()
         self.has_new_names = True
@@ -126,7 +127,7 @@ class Durability:
     def tell(self, *, has_ended: bool) -> bool:
         """Call each callback whose segments are durable, or all if the log has ended; return whether a sync is needed.
 
-        Even a segment that was durable may need one: a reader rebuilds an index that it finds damaged.
+        Even a segment that was durable may need another one, since a reader rebuilds an index that it finds damaged.
         """
         waiting, self._when_stored = self._when_stored, []
         for segments, done in waiting:

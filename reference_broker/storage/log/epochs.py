@@ -1,13 +1,13 @@
 """The leader epochs of a partition and their start offsets, in `leader-epoch-checkpoint`.
 
-A single broker begins a new epoch when it starts after a crash: the log may have been truncated, and a client that has
+A single broker begins a new epoch when it starts after a crash. The log may have been truncated, and a client that has
 read records lost in the crash detects this by asking where an older epoch ends. The file can be rebuilt from the
 batches, each of which contains its epoch, so it is not synced. After a power cut, the file and the batches may both
-lack the latest epoch that clients have seen; so the highest epoch of all partitions is kept durably in a file in the
-data directory, and no partition starts below it.
+lack the latest epoch that clients have seen. Therefore the highest epoch of all partitions is kept durably in a file in
+the data directory, and no partition starts below it.
 
-In a cluster, the controller assigns epochs, and a follower takes the epochs from the batches. In that case the file is
-durable up to the recovery point, and later epochs come from the batches.
+In a cluster, the controller assigns epochs, and followers take them from the batches. There the file is durable up to
+the recovery point, and later epochs are read from the batches.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -38,7 +38,7 @@ logger = logging.getLogger("kafkawire.broker")
 #: The first epoch of a partition.
 _FIRST_EPOCH = 0
 
-#: More characters than any epoch has.
+#: No epoch has this many characters.
 _EPOCH_BYTES_MAX = 20
 
 
@@ -113,7 +113,7 @@ class LeaderEpochs:
             self.is_stored = False
 
     def end_at(self, offset: int) -> None:
-        """Drop the epochs from `offset` on, the new end of the log."""
+        """Drop the epochs that begin at or after `offset`, the new end of the log."""
         while self._starts and self._starts[-1] >= offset:
             del self._epochs[-1], self._starts[-1]
             self.is_stored = False
@@ -170,13 +170,12 @@ def load_epochs(
         disk: holds the file.
         folder: the partition's folder.
         start_offset: the start of the log; earlier epochs are dropped.
-        end_offset: the end of the log; an epoch can begin there but not later, since recovery may have truncated the
-            log.
+        end_offset: the end of the log; an epoch can begin there but not later. Recovery may have truncated the log.
         segments: for each segment, the epochs of its batches with their first offsets; read only to rebuild the file.
-            Batches after damage in a segment are unknown: an epoch that begins there seems to begin in the next
-            segment. In the last segment, a new epoch begins instead, since an older one must not continue.
-        last_epoch: the lowest epoch in which the partition may continue; a new epoch is higher.
-        is_cut: whether to begin a new epoch, since records that clients have read may be lost.
+            Batches after damage in a segment are unknown, so an epoch that begins there appears to begin in the next
+            segment. After damage in the last segment, a new epoch begins, since an older one must not continue.
+        last_epoch: the lowest epoch in which the partition may continue; a new epoch must be higher.
+        is_cut: whether to begin a new epoch because records that clients have read may be lost.
 
     Raises:
         OSError: the disk failed.
@@ -224,18 +223,18 @@ def load_told_epochs(
     segments: Callable[[int], Iterable[Iterable[tuple[int, int]]]],
     from_start: Iterable[tuple[int, int]] = (),
 ) -> LeaderEpochs:
-    """Load the epochs of a partition in a cluster: those of its batches, as the controller assigned them.
+    """Load the epochs of a partition in a cluster: those of its batches, which the controller assigned.
 
     Args:
         disk: holds the file.
         folder: the partition's folder.
         start_offset: the start of the log; earlier epochs are dropped.
         end_offset: the end of the log.
-        checked_from: the base offset of the first segment that may have epochs that the file lacks.
+        checked_from: the base offset of the first segment that may have epochs missing from the file.
         segments: given a base offset, returns the epochs of the batches in each segment from there on, with their first
             offsets.
         from_start: yields the epoch and the base offset of each batch, beginning with the segment that contains the
-            start of the log; read only if a crash has moved the start back, before the first epoch in the file.
+            start of the log; read only if a crash has moved the start back to before the first epoch in the file.
 
     Raises:
         OSError: the disk failed.

@@ -1,6 +1,6 @@
-"""The batches that a follower has fetched, which are checked and then appended unchanged.
+"""Batches that a follower has fetched, to be checked and then appended unchanged.
 
-The records in them are not checked: the leader has done that.
+Their records are not checked, since the leader has checked them.
 
 Source: `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, with the origin `REPLICATION`.
 """
@@ -33,7 +33,7 @@ class FetchedBatches(NamedTuple):
     Attributes:
         data: the buffer.
         batches: their headers; their positions are relative to the start of the buffer.
-        markers: the markers in control batches, by the batch's position.
+        markers: the markers in control batches, keyed by the position of the batch.
     """
 
     data: memoryview
@@ -61,7 +61,7 @@ class FetchedBatches(NamedTuple):
         return batch.last_offset >= end_offset == log_start_offset and not segments.size_bytes
 
     def fit(self, number: int, segment: Segment, now_ms: int) -> tuple[int, int | None]:
-        """Return which batches to append next to a segment, so that it is rolled where the leader's segment was.
+        """Return which batches to append next to a segment, so it is rolled where the leader's segment was.
 
         Args:
             number: the index of the next batch.
@@ -69,8 +69,8 @@ class FetchedBatches(NamedTuple):
             now_ms: the current time.
 
         Returns:
-            The index of the batch to stop before, which is `number` if another segment is needed; and that segment's
-            base offset, None if it begins at the end of the log.
+            The index of the batch to stop before, which is `number` if a new segment is needed; and the base offset of
+            the new segment, None if it begins at the end of the log.
         """
         batch = self.batches[number]
         if not segment.takes_offsets_of(batch):
@@ -114,7 +114,7 @@ class FetchedBatches(NamedTuple):
 
 
 class _Content:
-    """A buffer in place of a file."""
+    """A buffer that is read like a file."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -128,8 +128,8 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
 
     Args:
         data: the records of a partition in a fetch response.
-        leader_epoch: the epoch of the leader that was asked. Batches of a later epoch, and all after them, are left
-            out: this broker has not been told of that leader (KAFKA-18723).
+        leader_epoch: the epoch of the leader that was asked. The first batch of a later epoch and all after it are left
+            out, since this broker does not know of that leader yet (KAFKA-18723).
 
     Raises:
         BrokerError: CORRUPT_MESSAGE if a batch is damaged, or its offsets are not higher than those of the previous
@@ -145,7 +145,7 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
         if batch.leader_epoch > leader_epoch:
             break
         if batch.leader_epoch < 0:
-            raise _damaged(batch.base_offset, f"the leader epoch is {batch.leader_epoch}, but 0 or higher is expected")
+            raise _damaged(batch.base_offset, f"the leader epoch is {batch.leader_epoch}, but it must be 0 or higher")
         if batch.is_control:
             try:
                 markers[position] = list(markers_in(_Content(view), batch))
@@ -161,7 +161,7 @@ def _checked_bytes(view: memoryview) -> int:
     position, next_offset = 0, 0
     while (header := _whole_header(view, position)) is not None:
         if header.base_offset >= next_offset:
-            # One call covers all remaining batches, unless their offsets are too far from the first.
+            # One call covers all remaining batches, unless their offsets are too far above the first.
             survey = Survey(header.base_offset, INT32_MAX)
             added_bytes = survey.add(view[position:], [])
             if added_bytes:
@@ -172,7 +172,7 @@ def _checked_bytes(view: memoryview) -> int:
             check_offsets(header, next_offset, OFFSET_MAX)
         except DecodeError as error:
             raise _damaged(header.base_offset, str(error)) from error
-        raise _damaged(header.base_offset, f"offset {header.last_offset} is too far from the first")
+        raise _damaged(header.base_offset, f"offset {header.last_offset} is too far above the first")
     return position
 
 
@@ -188,7 +188,7 @@ def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
         code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if header.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE
         raise BrokerError(code, reason)
     if header.size_bytes < BATCH_HEADER_BYTES:
-        raise _damaged(header.base_offset, f"the batch has only {header.size_bytes} bytes")
+        raise _damaged(header.base_offset, f"the batch is only {header.size_bytes} bytes long")
     return header if header.size_bytes <= len(view) - position else None
 
 

@@ -1,4 +1,4 @@
-"""Background work on a log's files: running work is counted, and changes of file names take turns.
+"""Background work on a log's files: running work is counted, and operations that rename files take turns.
 
 The folder of a log must not be removed, or created for another topic, while such work runs.
 """

@@ -1,4 +1,4 @@
-"""Load the state of a log from its files: at startup, and after a truncation.
+"""Load the state of a log from its files, at startup and after a truncation.
 
 Source: `LogLoader`, `UnifiedLog.rebuildProducerState` in Apache Kafka.
 """
@@ -27,7 +27,7 @@ from kafkawire.reference_broker.storage.segments.stored_batches import epoch_sta
 
 __all__ = ["CheckpointedLog", "OpenedLog", "TruncatedLog", "load_log_producers", "open_log", "truncate_log"]
 
-#: How much of the log, before its last two segments, is searched for batches that a producer may resend after a crash.
+#: How many bytes before the last two segments are searched for batches that a producer may resend after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
 
 
@@ -39,7 +39,7 @@ class CheckpointedLog(NamedTuple):
         log_start_offset: the start offset in the checkpoint; 0 for a new log.
         recovery_point: everything before this offset is on disk, or None if unknown.
         last_epoch: see `load_epochs`.
-        high_watermark: the high watermark in the checkpoint if the log is one of several replicas, in which case the
+        high_watermark: the checkpointed high watermark if the log is one of several replicas, in which case the
             controller assigns leader epochs and the owner decides what is committed; None for the only replica.
     """
 
@@ -57,7 +57,7 @@ class OpenedLog(NamedTuple):
         segments: its segments.
         log_start_offset: the first readable offset.
         recovery_point: everything before this offset is on disk.
-        may_have_gaps: whether offsets may be missing after the recovery point, because of compaction.
+        may_have_gaps: whether compaction may have left gaps in the offsets after the recovery point.
         epochs: its leader epochs.
         producers: its producers.
         truncated_bytes: the number of bytes that recovery cut off.
@@ -92,7 +92,7 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
     truncation = pending_truncation(disk, folder)
     if truncation is not None:
         is_clean, start_offset = False, truncation.start_offset
-        # The start may have moved after the truncation was decided.
+        # The start may have moved since the truncation was decided.
         log_start_offset = start_offset if truncation.is_complete else max(start_offset, log_start_offset)
         recovery_point = min(recovery_point, cut_files(disk, folder, config, truncation).end_offset)
     checkpoints = PartitionCheckpoints(log_start_offset, recovery_point, known_point is None and config.is_compacted)
@@ -117,7 +117,7 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
     return OpenedLog(
         segments,
         log_start_offset,
-        # Records before the recovery point are not checked again, so not even an index may be missing there.
+        # Records before the recovery point are not checked again, so no index may be missing there either.
         min(max(recovery_point, log_start_offset), end_offset),
         checkpoints.may_have_gaps,
         epochs,
@@ -137,7 +137,7 @@ def _epochs_of(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
 def load_log_producers(
     snapshots: Snapshots, segments: Segments, *, is_clean: bool, high_watermark: int | None
 ) -> Producers:
-    """Return the producers of a log, and restore missing entries of its indexes of aborted transactions.
+    """Return the producers of a log, and restore missing entries in its indexes of aborted transactions.
 
     Args:
         snapshots: snapshots of the log.
@@ -197,7 +197,7 @@ def truncate_log(
     high_watermark: int,
     truncation: Truncation,
 ) -> TruncatedLog:
-    """Durably truncate a log in use, on any thread, and load its new end as opening it would.
+    """Durably truncate a log in use, on any thread, and load its new end as if it were opened.
 
     Args:
         disk: holds the files.
@@ -206,14 +206,14 @@ def truncate_log(
         snapshots: snapshots of its producers.
         segments: its segments before the truncation.
         high_watermark: its high watermark before the truncation.
-        truncation: the truncation; until `end_truncation`, opening the log completes it.
+        truncation: the truncation; until `end_truncation` is called, opening the log would complete it.
 
     Raises:
-        OSError: the disk failed; if file descriptors ran out, the call may be repeated.
+        OSError: the disk failed, or file descriptors ran out, in which case the call may be repeated.
     """
     known = {segment.base_offset: segment for segment in segments}
 
-    # A second attempt would no longer find the batch that the first attempt has removed.
+    # A second attempt would not find the batch that the first one has removed.
     decided = pending_truncation(disk, folder)
     if decided is None:
         begin_truncation(disk, folder, decided := resolve(disk, folder, truncation, known.get))

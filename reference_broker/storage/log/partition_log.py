@@ -1,12 +1,12 @@
 """The log of one partition: a sequence of segments, appended to at the end.
 
-Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
-unchanged. An append is one write to the page cache. All producers waiting for a sync share the next one; one is in
-flight at a time. New segment files are created in the background. After a failed write or sync, the log is offline, and
-every request gets that error; opening a file is retried if the process had too many files open.
+Batches arrive already checked (`validation.py`) and get their offsets and leader epoch in place. An append is one write
+to the page cache. All producers waiting for a sync share the next one; one is in flight at a time. New segment files
+are created in the background. After a failed write or sync, the log is offline, and every request gets that error; if
+the process had too many files open, opening a file is retried.
 
-A log knows its end, and how much of it this disk's state allows to be acknowledged. Its owner sets the high watermark,
-up to which all in-sync replicas have the records, and is notified of changes. A follower appends the leader's batches
+A log knows its end, and how much of it this disk allows to be acknowledged. Its owner sets the high watermark, up to
+which all in-sync replicas have the records, and is notified of changes. A follower appends the leader's batches
 unchanged, and truncates its log where it diverges from the leader's.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
@@ -67,15 +67,15 @@ class PartitionLog:
     Attributes:
         folder, config: see above.
         segments: its segments; the attribute is replaced when they change.
-        epochs: the leader epochs by offset.
+        epochs: the leader epochs and their start offsets.
         producers: see `Producers`.
         snapshots: see `Snapshots`.
-        next_offset: the offset of the next record, Kafka's log end offset.
+        next_offset: the offset of the next record, called log end offset in Kafka.
         log_start_offset: the first readable offset.
         high_watermark: the first offset that consumers may not read; the owner moves it with `commit_to`.
         error: the error that prevents reading and appending, or None while the log is online.
         is_replicated: whether the log is one of several replicas.
-        on_sealed: called when the recovery point has passed a complete segment, which makes a checkpoint worthwhile.
+        on_sealed: called when the recovery point has passed the end of a segment, which makes a checkpoint worthwhile.
         on_truncated: called with the log and its new end; calls back once no checkpoint exceeds that end.
         turns: see `Turns`.
         truncations: the number of truncations that have begun to change files.
@@ -117,9 +117,9 @@ class PartitionLog:
         self._reader = LogReader(services, folder, self._files.do, lambda: this._prepared())
         self._syncs = Syncs(services, self._files, self._durability)
         self._truncations = Truncations(services, self._files, self._reader)
-        #: Appends waiting for a new segment, in order. A connection has one request at a time, even with acks=0.
+        #: Appends waiting for a new segment, in order. Each connection handles one request at a time, even with acks=0.
         self._waiting: deque[WaitingAppend] = deque()
-        #: The number of rolls and truncations that appends are waiting for.
+        #: The number of rolls and truncations in progress, for which appends wait.
         self._holds = 0
         self._when_rolled: list[Callable[[], None]] = []
         try:
@@ -144,8 +144,8 @@ class PartitionLog:
         self.log_start_offset = opened.log_start_offset
         durability.recovery_point = durability.stored_to = opened.recovery_point
         self.epochs, self.producers = opened.epochs, opened.producers
-        # Records left by a crash become readable once they are durable. Gaps after the recovery point would look like
-        # damage at the next startup once the checkpoint is rewritten.
+        # Records that survived a crash become readable once they are durable. Gaps after the recovery point would look
+        # like damage at the next startup once the checkpoint has been rewritten.
         if self._unsynced_records >= self.config.flush_messages or opened.may_have_gaps:
             self._syncs.sync_in_place(self)
         self.set_high_watermark(self.next_offset if known.high_watermark is None else known.high_watermark)
@@ -169,7 +169,7 @@ class PartitionLog:
         return limit if unstable is None else min(max(unstable, self.log_start_offset), limit)
 
     def readable_to(self, *, is_committed: bool) -> int:
-        """Return the first offset that a consumer with this isolation level may not read."""
+        """Return the first offset that a consumer may not read; `is_committed` is its isolation level."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     @property
@@ -184,7 +184,7 @@ class PartitionLog:
 
     @property
     def acknowledged_to(self) -> int:
-        """The offset up to which this disk allows acknowledgement: the end, or the part synced by `flush.messages`."""
+        """The offset up to which this disk allows acknowledgement: the end of the log, or of its synced part."""
         return self.next_offset if self._unsynced_records < self.config.flush_messages else self.recovery_point
 
     @property
@@ -202,7 +202,7 @@ class PartitionLog:
         return self.next_offset - self._durability.recovery_point
 
     def configure(self, config: LogConfig) -> None:
-        """Use another configuration from now on, including for the active segment."""
+        """Use a new configuration from now on, even for the active segment."""
         self.config = config
         if self.error is not None:
             return
@@ -223,7 +223,7 @@ class PartitionLog:
     # The start and the end.
 
     def commit_to(self, offset: int) -> list[int]:
-        """Move the high watermark up: all required replicas have the records before it.
+        """Move the high watermark up, since all required replicas have the records before it.
 
         Args:
             offset: not after the end of the log; a lower offset has no effect.
@@ -235,7 +235,7 @@ class PartitionLog:
         return self.producers.note_high_watermark(offset)
 
     def set_high_watermark(self, offset: int) -> list[int]:
-        """Set the high watermark to the leader's, as far as this log goes; it may also move back.
+        """Set the high watermark to the leader's, or to the end of this log if that is lower; it may also move back.
 
         Args:
             offset: the leader's high watermark, which may be after the end of this log.
@@ -247,7 +247,7 @@ class PartitionLog:
         return self.producers.note_high_watermark(self.high_watermark)
 
     def lead(self, leader_epoch: int) -> None:
-        """Begin to append in a leader epoch that the controller has assigned to this broker.
+        """Begin a leader epoch that the controller has assigned to this broker; appends now use this epoch.
 
         Args:
             leader_epoch: the epoch, which must not be lower than the last batch's.
@@ -264,7 +264,7 @@ class PartitionLog:
             self.epochs.begin(leader_epoch, self.next_offset)
 
     def refuse_waiting(self, error: BrokerError) -> None:
-        """Answer the appends waiting for a segment or a truncation with an error, since the role has ended."""
+        """Fail the appends waiting for a segment or a truncation, since this broker's role has ended."""
         waiting, self._waiting = self._waiting, deque()
         for append in waiting:
             call(append.done, error)
@@ -286,7 +286,7 @@ class PartitionLog:
         """Make the log begin with a later segment; return the earlier segments, whose files are no longer needed.
 
         Args:
-            count: the number of segments to drop, which are durable, and before the high watermark.
+            count: the number of segments to drop; they must be durable, and before the high watermark.
         """
         dropped, self.segments = self.segments.without_first(count)
         self.begin_at(self.segments.first.base_offset)
@@ -320,7 +320,7 @@ class PartitionLog:
         if not self.log_start_offset <= offset <= self.next_offset:
             raise BrokerError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not between {self.log_start_offset} and {self.next_offset}",
+                f"offset {offset} is out of range; the log extends from {self.log_start_offset} to {self.next_offset}",
             )
         if up_to is None:
             up_to = self.readable_to(is_committed=is_committed)
@@ -365,7 +365,7 @@ class PartitionLog:
         return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, up_to=up_to)
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
-        """Read as soon as its prerequisites are ready; see `LogReader.when_prepared`."""
+        """Call `read` as soon as its prerequisites are ready; see `LogReader.when_prepared`."""
         self._reader.when_prepared(read, done)
 
     def epoch_at(self, offset: int) -> int:
@@ -408,10 +408,10 @@ class PartitionLog:
                 timestamp if the topic uses log append time.
             batch: its header.
             now_ms: the current time.
-            done: called once, usually before `append` returns: either when the batch is in the log, or with the error.
-                The batch can be acknowledged once the high watermark has passed it.
+            done: called once, usually before `append` returns, with the result when the batch is in the log, or with
+                the error. The batch can be acknowledged once the high watermark has passed it.
             is_client: whether a client produced it; coordinators write batches without sequence numbers.
-            verification: permission to begin a transaction here (see `Producers.begin_verification`).
+            verification: permission to begin a transaction in this log (see `Producers.begin_verification`).
         """
         if self.config.is_log_append_time:
             batch = batch._replace(max_timestamp=now_ms)
@@ -421,7 +421,7 @@ class PartitionLog:
             self._wait(batch, now_ms, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
-        """Append the marker that ends a transaction; the marker is appended even if no transaction is open.
+        """Append a marker that ends a transaction, even if no transaction is open.
 
         Args:
             marker: the coordinator's marker.
@@ -518,15 +518,15 @@ class PartitionLog:
     # Following.
 
     def append_as_follower(self, data: Buffer, from_offset: int, leader_epoch: int, now_ms: int, done: Done) -> None:
-        """Append batches unchanged from the leader, with one write to each segment that gets some of them.
+        """Append the leader's batches unchanged, with one write per segment.
 
         Args:
             data: the records of the partition in a fetch response: batches, the last of which may be partial.
-            from_offset: the offset that was fetched, which was the end of this log; see `FetchedBatches.can_follow`.
+            from_offset: the fetch offset, which was the end of this log; see `FetchedBatches.can_follow`.
             leader_epoch: see `check_fetched`.
             now_ms: the current time.
-            done: called once, usually before this returns and before a sync, with the offsets of the batches (the last
-                below the first if there are none), or an error: OFFSET_OUT_OF_RANGE, or one of `check_fetched`.
+            done: called once, usually before this method returns and before a sync, with the batches' offsets (if there
+                are none, the last is below the first), or with OFFSET_OUT_OF_RANGE or an error from `check_fetched`.
         """
         try:
             self._check()
@@ -544,7 +544,7 @@ class PartitionLog:
     def _follow(self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done) -> None:
         """Append the fetched batches from index `number` on, to the last segment and to new ones."""
         if from_offset != self.next_offset or not fetched.can_follow(number, self.segments, self.log_start_offset):
-            reason = f"offset {from_offset} was fetched, but the first batch has {fetched.batches[number].base_offset}"
+            reason = f"fetched from offset {from_offset}, but the first batch has {fetched.batches[number].base_offset}"
             done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, and the log ends at {self.next_offset}"))
             return
         end = number
@@ -583,11 +583,11 @@ class PartitionLog:
         return None
 
     def truncate_to(self, offset: int, done: Settled) -> None:
-        """Durably remove all records at or after an offset, and reset all state to it; appends wait in the meantime.
+        """Durably remove all records at or after an offset, and reset all state accordingly; appends wait meanwhile.
 
         Args:
-            offset: the new end; the log ends earlier if a batch would have to be cut in two. If no readable records
-                precede it, the log continues there. An offset after the end only drops epochs without records.
+            offset: the new end; the log ends earlier if a batch would have to be split. If no readable records precede
+                the offset, the log continues there. An offset after the end only drops epochs without records.
             done: called once with None, or with the error that has ended the log.
         """
 
@@ -612,13 +612,13 @@ class PartitionLog:
         self._truncations.begin(self, plan, done)
 
     def settle(self, *, is_checkpointed: bool = True) -> None:
-        """Forget a truncation completed when the log was opened; call `on_truncated` first unless `is_checkpointed`."""
+        """Forget a truncation that opening the log completed; call `on_truncated` first unless `is_checkpointed`."""
         settle = self._truncations.settle if is_checkpointed else self._truncations.conclude
         self.turns.take(lambda: settle(self, lambda error: None))
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether appends wait for a truncation: one in progress, or one that opening completed, until `settle`."""
+        """Whether appends wait for a truncation that is in progress, or was completed by opening, until `settle`."""
         return self._truncations.running > 0
 
     def take_truncated(self, found: TruncatedLog, truncation: Truncation) -> None:
@@ -627,14 +627,14 @@ class PartitionLog:
         self.segments, self.next_offset, self.producers = found
         self.segments.last.configure(self.config)
         start_offset = truncation.start_offset
-        if not truncation.is_complete:  # the start may have moved after the truncation was decided
+        if not truncation.is_complete:  # the start may have moved since the truncation was decided
             start_offset = min(max(start_offset, self.log_start_offset), self.next_offset)
         self.log_start_offset = start_offset
         is_empty = self.next_offset <= self.log_start_offset
         self.epochs.end_at(0 if is_empty else self.next_offset)
         self.set_high_watermark(self.next_offset if is_empty else self.high_watermark)
         self._durability.cut(self.segments, self.next_offset, is_empty=is_empty)
-        text = "%s: truncated from offset %d to %d; it begins at %d"
+        text = "%s: truncated from offset %d to %d; the log begins at %d"
         logger.info(text, where, before, self.next_offset, self.log_start_offset)
         if (owner := self._owner()) is not None:
             owner.truncated()
@@ -662,7 +662,7 @@ class PartitionLog:
         """Begin a new segment, whose file is created in the background; appends wait for it.
 
         Args:
-            base_offset: the base offset of a segment that replaces the last, empty one; None to begin one at the end.
+            base_offset: the base offset of a segment that replaces the last, empty one; None for one at the end.
         """
         self._holds += 1
         created: list[Segment] = []
@@ -695,7 +695,7 @@ class PartitionLog:
             created[0].configure(self.config)  # it may have changed since the file was created
             if base_offset is None:
                 last.seal()
-                # This applies even to a segment without appends since startup, which the next sync stores again.
+                # Do this even for a segment without appends since startup, which the next sync stores again.
                 last.is_stored = False
                 self._durability.unstored.append(last)
                 self.segments = self.segments.rolled(created[0])
@@ -719,10 +719,10 @@ class PartitionLog:
     # Upkeep.
 
     def roll(self, done: Callable[[], None]) -> None:
-        """Begin a new segment even though the last one, which must not be empty, has room.
+        """Begin a new segment even if the last one, which must not be empty, has room.
 
         Args:
-            done: called when there is a new segment, when none could be created this time, or when the log has ended.
+            done: called when the new segment exists, when it could not be created this time, or when the log has ended.
         """
         self._when_rolled.append(done)
         if self.error is not None:
@@ -766,8 +766,8 @@ class PartitionLog:
     # Ending.
 
     def fail(self, error: Exception) -> None:
-        """Go offline: the disk no longer matches the state of this log."""
-        logger.error("%s: the log is offline: %s", self._services.disk.describe(self.folder), error)
+        """Go offline, since the disk no longer matches the state of this log."""
+        logger.error("%s: the log goes offline: %s", self._services.disk.describe(self.folder), error)
         self.end(storage_error(error))
 
     def end(self, error: BrokerError) -> None:
@@ -781,7 +781,7 @@ class PartitionLog:
             self._syncs.tell_stored(self)
 
     def close(self) -> None:
-        """Complete the indexes and make everything durable; the log must not be used afterwards."""
+        """Complete the indexes and make everything durable. The log must not be used afterwards."""
         if self.error is None:
             try:
                 if not self._truncations.has_begun(self):

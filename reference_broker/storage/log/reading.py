@@ -1,6 +1,7 @@
 """Read a log: search its segments, and handle failed reads.
 
-Segments never change under a reader; a failed read affects only its request, since no acknowledged data is at stake.
+Segments never change while they are being read. A failed read affects only its request, since no acknowledged data is
+at stake.
 
 Source: `UnifiedLog.read`, `fetchOffsetByTimestamp` in Apache Kafka.
 """
@@ -93,11 +94,11 @@ class LogReader:
         return self._preparation.hold(segments)
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
-        """Read as soon as the prerequisites are ready.
+        """Call `read` as soon as its prerequisites are ready.
 
         Args:
             read: may raise NotPrepared.
-            done: called once with the result or the error, usually before this returns.
+            done: called once with the result or the error, usually before this method returns.
         """
         try:
             found: T | BrokerError = read()
@@ -114,7 +115,7 @@ class LogReader:
         done(found)
 
     def _guarded(self, read: Callable[[], T]) -> T:
-        """Read, and log failures; clients may retry in a loop, so repeated lines about the same file are suppressed."""
+        """Read, and log failures. Clients may retry in a loop, so repeated lines about the same file are suppressed."""
         disk, lines, clock = self._services.disk, self._services.lines, self._services.clock
         try:
             return read()

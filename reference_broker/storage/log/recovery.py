@@ -1,8 +1,8 @@
-"""Open the segments of a partition, repairing them after a crash.
+"""Open the segments of a partition, and repair them after a crash.
 
 After a clean shutdown, only the end of the last segment is read. After a crash, every segment that may not be durable
-is checked batch by batch; the log ends before the first damaged or missing batch, and a log line says what was cut off,
-where and why.
+is checked batch by batch. The log then ends before the first damaged or missing batch, and a log line reports what was
+cut off, where and why.
 
 Source: `LogLoader` in Apache Kafka.
 """
@@ -55,7 +55,8 @@ class PartitionCheckpoints(NamedTuple):
     Attributes:
         log_start_offset: the base offset of the first segment, if it has to be created.
         recovery_point: everything before this offset is durable.
-        may_have_gaps: whether compaction may have left gaps even after it; gaps before it are always possible.
+        may_have_gaps: whether compaction may have left gaps after the recovery point too; gaps before it are always
+            possible.
     """
 
     log_start_offset: int
@@ -121,7 +122,7 @@ def open_segments(
     end = segments[-1].next_offset
     if end < recovery_point:
         logger.error(
-            "%s: the log ends at offset %d, although everything before offset %d was durable: the rest is lost",
+            "%s: the log ends at offset %d, although everything before offset %d was durable; the rest is lost",
             disk.describe(folder),
             end,
             recovery_point,
@@ -145,24 +146,24 @@ def _load_last(segment: Segment) -> int:
 def _reason_to_delete(segments: list[Segment], segment: Segment, *, may_have_gaps: bool, has_cut: bool) -> str:
     """Return why a segment cannot follow earlier ones, or ""."""
     if has_cut:
-        return "it follows a segment that was cut off"
+        return "an earlier segment was cut off"
     if segments and segments[-1].next_offset > segment.base_offset:
-        return f"the segment before it extends to offset {segments[-1].next_offset}"
+        return f"the previous segment extends to offset {segments[-1].next_offset}"
     if segments and segments[-1].next_offset < segment.base_offset and not may_have_gaps:
-        return f"the segment before it ends at offset {segments[-1].next_offset}; the next records were never written"
+        return f"the previous segment ends at offset {segments[-1].next_offset}; the next records were never written"
     return ""
 
 
 def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], reason: str) -> int:
     deleted = 0
     for base in reversed(bases):
-        # Delete from the end, so that a crash on the way leaves no gap.
+        # Delete from the end, so a crash before the last deletion leaves no gap.
         segment = Segment(disk, folder, base, config)
         deleted += segment.size_bytes
         segment.delete()
     disk.sync_folder(folder)
     logger.warning(
-        "%s: deleting all segments (%d, %d bytes) from offset %d on: %s",
+        "%s: deleting segments (%d, with %d bytes) from offset %d on: %s",
         disk.describe(folder),
         len(bases),
         deleted,
@@ -191,7 +192,7 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
     kept = []
     for name in names:
         if not _is_of_log(name):
-            logger.warning("%s: the file is unknown and is left alone", disk.describe(f"{folder}/{name}"))
+            logger.warning("%s: unknown file, which is left alone", disk.describe(f"{folder}/{name}"))
         elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
         else:
@@ -207,7 +208,7 @@ def _is_of_log(name: str) -> bool:
 
 
 def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
-    """Return the base offsets of the segments to keep; segments before the start of the log were due for removal."""
+    """Remove segments before the start of the log, which were due for removal; return the other base offsets."""
     first = max(bisect_right(bases, log_start_offset) - 1, 0)
     for base in bases[:first]:
         segment = Segment(disk, folder, base, config)
@@ -217,7 +218,7 @@ def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int
 
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
-    """Rewrite the segments that later syncs skip: those that were not durable when a sync failed."""
+    """Rewrite the segments that were not durable when a sync failed, which later syncs would skip."""
     what = "a sync failed, so segments that may not be durable are rewritten"
     logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
     for base in bases:

@@ -1,6 +1,6 @@
-"""The schedule of a log's syncs: one is in flight at a time, and all requests that arrive meanwhile share the next.
+"""The schedule of a log's syncs: one is in flight at a time, and requests that arrive meanwhile share the next one.
 
-Methods take the log, which stays alive as long as a sync or a timer needs it.
+Methods take the log as an argument; it stays alive as long as a sync or a timer needs it.
 
 Source: `UnifiedLog.flush` in Apache Kafka.
 """
@@ -57,7 +57,7 @@ class Syncs:
         durability: see `Durability`.
 
     Attributes:
-        is_paused: whether syncs wait because files are changing.
+        is_paused: whether syncs wait because files are being changed.
     """
 
     def __init__(self, services: LogServices, files: FileWork, durability: Durability) -> None:
@@ -165,7 +165,7 @@ class Syncs:
             self.sync(log)
 
     def _retry_later(self, log: _Log, error: Exception) -> None:
-        """After a while, retry a sync that could not open a file: no sync has failed, so no data is lost."""
+        """Retry a sync later if it could not open a file. No sync has failed, so no data is lost."""
         self._services.tell_shortage(log.folder, error)
         self._durability.take_back()
         self.cancel()

@@ -1,11 +1,12 @@
-"""Truncate a log on disk such that a crash at any step leaves either the old log or the truncated one.
+"""Truncate a log on disk. A crash at any step leaves either the old log or the truncated one.
 
     1. `.truncation` in the folder says where the log will begin and end; it is durable before any change
     2. segments and snapshots after the end are removed, the last remaining segment is truncated, and all is synced
     3. the checkpoints of the data directory are written, and `.truncation` is removed
 
 If the file exists when the log is opened, step 2 is repeated; step 3 follows before the first append. Lowering only the
-recovery point would be unsafe: after appends and a crash, whatever replaced the truncated records would be trusted.
+recovery point would be unsafe: after appends and a crash, the content that replaced the truncated records would be
+trusted unchecked.
 
 Source: `LocalLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka, where a crash may leave a partial result.
 """
@@ -42,19 +43,19 @@ __all__ = [
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The file that says how the log has to be truncated.
+#: The file that describes a truncation in progress.
 TRUNCATION = ".truncation"
 
-#: More bytes than two offsets need.
+#: Two offsets need fewer bytes.
 _TEXT_BYTES_MAX = 100
 
 
-#: Given a base offset, returns the segment that has it, if the log is in use; otherwise None.
+#: If the log is in use, returns the segment with a given base offset; otherwise None.
 SegmentOf = Callable[[int], Segment | None]
 
 
 def _unopened(base_offset: int) -> None:
-    """Return None: the log is not in use."""
+    """Return None, since the log is not in use."""
 
 
 class Truncation(NamedTuple):
@@ -88,7 +89,7 @@ class Cut(NamedTuple):
 
 
 def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
-    """Store durably how the log is to be truncated (see `resolve`).
+    """Durably store how the log is to be truncated (see `resolve`).
 
     Raises:
         OSError: the disk failed.
@@ -97,7 +98,7 @@ def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
 
 
 def resolve(disk: Disk, folder: str, truncation: Truncation, segment_of: SegmentOf = _unopened) -> Truncation:
-    """Return a truncation that ends at the start of a batch, and so may be repeated; nothing is changed.
+    """Return an equivalent truncation that ends at the start of a batch, and can thus be repeated; change nothing.
 
     Args:
         disk: holds the files.
@@ -136,7 +137,7 @@ def pending_truncation(disk: Disk, folder: str) -> Truncation | None:
         if start_offset < 0 or end_offset < 0 or not content.endswith(b"\n"):
             raise ValueError
     except ValueError:
-        logger.warning("%s: %.40r does not say how to truncate the log and is ignored", disk.describe(path), content)
+        logger.warning("%s: %.40r does not describe a truncation and is ignored", disk.describe(path), content)
         disk.remove(path)
         return None
     return Truncation(start_offset, end_offset)
@@ -159,15 +160,15 @@ def cut_files(
     truncation: Truncation,
     segment_of: SegmentOf = _unopened,
 ) -> Cut:
-    """Durably truncate the files of a log, on any thread; the call may be repeated.
+    """Durably truncate the files of a log, on any thread. The call may be repeated.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
         config: configuration of the log.
         truncation: the new bounds of the log.
-        segment_of: see `SegmentOf`; slices of the files of a log in use fail from then on, rather than return data that
-            is appended later.
+        segment_of: see `SegmentOf`. If the log is in use, slices of its files fail from then on, rather than return
+            data that is appended later.
 
     Raises:
         OSError: the disk failed.
@@ -195,13 +196,13 @@ def cut_files(
     cut_bytes = tail.recover()
     if left and (before := segment_of(left[-1])) is not None:
         tail.replace(before)
-    # A gap left by compaction may end there.
+    # A gap left by compaction may end at that offset.
     tail.next_offset = tail.next_offset if cut_bytes else max(tail.next_offset, end_offset)
     return Cut(tail, tail.next_offset)
 
 
 def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, segment: Segment | None) -> int:
-    """Truncate a segment before the batch that contains `offset`, or else the next batch; return the end of the log."""
+    """Truncate a segment before the batch with `offset`, or before the next batch; return the end of the log."""
     stem = f"{folder}/{file_name(base_offset)}"
     file = disk.open(stem + LOG_SUFFIX) if segment is None else segment.file
     batch = _first_from(file, base_offset, offset, segment)
@@ -223,7 +224,7 @@ def _first_from(file: File, base_offset: int, offset: int, segment: Segment | No
         file: the file of the segment.
         base_offset: the base offset of the segment.
         offset: see above.
-        segment: if the log is in use, the segment, which has the index.
+        segment: the segment, which has the index, if the log is in use.
     """
     if segment is not None and (position := segment.position_before(offset)):
         with contextlib.suppress(DecodeError):  # the index is wrong
@@ -241,7 +242,7 @@ def _first_from(file: File, base_offset: int, offset: int, segment: Segment | No
 
 
 def _first_at(file: File, position: int, offset: int) -> BatchHeader | None:
-    """Return the header of the first batch from a position on that does not end before an offset, or None.
+    """Search from a position for the first batch that does not end before an offset; return its header, or None.
 
     Raises:
         DecodeError: there is no batch at the position, or a later batch is damaged.

@@ -1,6 +1,7 @@
-"""Truncate a log in use, one truncation at a time: appends, rolls and syncs wait, as do reads of what will be removed.
+"""Truncate a log in use. One truncation runs at a time; appends, rolls and syncs wait, as do reads of data to remove.
 
-Methods take the log, which stays alive as long as a truncation needs it. See `truncation.py` for the steps on disk.
+Methods take the log as an argument; it stays alive as long as a truncation needs it. See `truncation.py` for the steps
+on disk.
 
 Source: `UnifiedLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka.
 """
@@ -32,7 +33,7 @@ logger = logging.getLogger("kafkawire.broker")
 #: Called once with None, or with the error that prevented the truncation.
 Settled = Callable[[BrokerError | None], None]
 
-#: Called when the turn comes; returns the truncation, or None if nothing has to be truncated.
+#: Called when the truncation's turn comes; returns its bounds, or None if nothing has to be truncated.
 Plan = Callable[[], Truncation | None]
 
 
@@ -77,8 +78,8 @@ class Truncations:
         reader: see `LogReader`.
 
     Attributes:
-        running: how many truncations have begun or are waiting for their turn; one completed when the log was opened
-            counts until `settle`.
+        running: the number of truncations in progress or waiting for their turn, including, until `settle`, one that
+            was completed when the log was opened.
     """
 
     def __init__(self, services: LogServices, files: FileWork, reader: LogReader) -> None:
@@ -104,7 +105,7 @@ class Truncations:
                 if truncation.end_offset < log.high_watermark and not truncation.is_complete:
                     where, text = (
                         self._services.disk.describe(log.folder),
-                        "%s: truncating to %d, below high watermark %d",
+                        "%s: truncating to offset %d, below the high watermark %d",
                     )
                     logger.warning(text, where, truncation.end_offset, log.high_watermark)
                 before = log.segments
@@ -115,7 +116,7 @@ class Truncations:
                 log.epochs.end_at(log.next_offset)
             self._end(log, done)
 
-        # Neither a sync nor a roll may write to files that are going away.
+        # Neither a sync nor a roll may write to files that are about to be removed.
         log.turns.take(lambda: self._files.when_quiet(decide))
 
     def _cut(self, log: _Log, truncation: Truncation, done: Settled, release: Callable[[], None]) -> None:
@@ -164,7 +165,7 @@ class Truncations:
         return self.running > 0 and TRUNCATION in self._services.disk.names(log.folder)
 
     def conclude(self, log: _Log, done: Settled) -> None:
-        """Have the checkpoints written, then settle; see `settle`."""
+        """Request that the checkpoints be written, then call `settle`."""
         if log.on_truncated is None:
             self.settle(log, done)
         else:

@@ -1,4 +1,4 @@
-"""The checks that the topic's configuration requires on a produced batch before it is appended.
+"""The checks of a produced batch against the topic's configuration before it is appended.
 
 Source: `UnifiedLog.append`, `DefaultRecordBatch.setMaxTimestamp` in Apache Kafka.
 """
@@ -43,7 +43,7 @@ def validate(
         data = recompress(RecordBatch(data), config.compression, config.compression_level)
         header = parse_header(data)
         if header.size_bytes > limits.max_bytes:
-            reason = f"the record batch has {header.size_bytes} bytes once compressed as the topic requires"
+            reason = f"the record batch has {header.size_bytes} bytes with the compression that the topic requires"
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"{reason}, but the topic allows {limits.max_bytes}")
     if header.size_bytes > config.segment_bytes:
         reason = (

@@ -1,4 +1,4 @@
-"""Transaction markers as control batches: build them for the log, and find them in it.
+"""Build control batches with transaction markers, and find the markers in a log.
 
 Source: `MemoryRecords.withEndTransactionMarker`, `EndTransactionMarker`, `ProducerAppendInfo.appendEndTxnMarker` in
 Apache Kafka.
@@ -42,7 +42,7 @@ class StoredMarker(NamedTuple):
 
 
 def build_marker(marker: Marker, now_ms: int) -> tuple[memoryview, BatchHeader]:
-    """Return the control batch of a marker, to be stamped by the log, and the batch's header.
+    """Return the control batch for a marker, which the log will stamp, and the batch's header.
 
     Args:
         marker: the transaction, and whether it commits.

@@ -1,6 +1,6 @@
 """Convert the producers of a log to and from producer snapshots (see `sdk/storage/producer_snapshots.py`).
 
-A snapshot is written when the log rolls and when it is closed. A restart does not need to read the records before it.
+A snapshot is written when the log rolls and when it is closed. A restart then does not have to read earlier records.
 
 Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka.
 """
@@ -45,7 +45,7 @@ P = TypeVar("P", Producer, ProducerStateEntry)
 
 
 def producer_state_entries(producers: Iterable[Producer]) -> list[ProducerStateEntry]:
-    """Copy the producers' state, which is quick, so that the rest of the work can run in the background."""
+    """Copy the producers' state, which is quick; the rest of the work can then run in the background."""
     return [
         ProducerStateEntry(
             producer.producer_id,
@@ -106,7 +106,7 @@ def _offset(offset: int | None) -> int:
 
 
 def in_table_order(producers: Iterable[P]) -> list[P]:
-    """Return producers in the order of Kafka's hash table, so that the same history gives the same bytes.
+    """Return producers in the order of Kafka's hash table, so the same history gives the same bytes.
 
     Producers that share a bucket stay in the given order, which is the order of arrival. It may differ after a restart,
     when the first batch of each producer is unknown.

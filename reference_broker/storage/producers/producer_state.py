@@ -35,7 +35,7 @@ __all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Returns the batches of a log that begin between two offsets, each with its file; batches that `last_batches` in
+#: Returns the batches of a log that begin between two offsets, each with its file. Batches that `last_batches` in
 #: `sdk/records/` does not select may be left out.
 StoredBatches = Callable[[int, int], Iterable[tuple[ReadableFile, BatchHeader]]]
 
@@ -69,12 +69,13 @@ class Snapshots:
         self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
     def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
-        """Return work that writes a snapshot on any thread, or does nothing if the last snapshot is current.
+        """Return work that writes a snapshot on any thread, or does nothing if the latest snapshot is up to date.
 
         Args:
             producers: the producers of the log.
-            is_last: whether the log is being closed. If so, the snapshot is synced (at other times, a damaged snapshot
-                is detected and harmless), and none is written if there are neither producers nor snapshots.
+            is_last: whether the log is being closed. If so, the snapshot is synced, and none is written if there are
+                neither producers nor snapshots. Other snapshots need no sync, since damage to them is detected and
+                harmless.
         """
         offset = producers.end_offset
         if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
@@ -113,7 +114,7 @@ class Snapshots:
         self.offsets.remove(offset)
 
     def sync_from(self, offset: int) -> None:
-        """Make the first snapshot at or after an offset durable, on any thread, as earlier records may be removed.
+        """Make the first snapshot at or after an offset durable, on any thread, since earlier records may be removed.
 
         Raises:
             OSError: the disk failed.
@@ -123,7 +124,7 @@ class Snapshots:
             self._disk.open(self._path(later)).sync()
 
     def retire(self, offsets: Collection[int]) -> list[str]:
-        """Rename snapshots so that they are ignored, and return the files to remove later; may run on any thread.
+        """Rename snapshots so they are ignored, and return the files to remove later; may run on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -161,14 +162,14 @@ def load_producers(
         end_offset: the end of the log.
         batches: see `StoredBatches`.
         is_clean: whether the log was closed cleanly; if it was, a log without a snapshot had no producers.
-        aborted: called with each aborted transaction whose marker is found during the load.
+        aborted: called with each aborted transaction whose marker is found while loading.
         aborted_from: the offset from which all aborted transactions must be found; None if they are not needed.
-        recalled_from: where to begin the search for the last few batches of each producer, as a snapshot contains only
-            the very last; None if all batches have been acknowledged.
-        committed_to: the high watermark, if it may be before the end: a snapshot lacks the transactions that ended
-            before it was written, and those with a marker after the high watermark are undecided until all replicas
+        recalled_from: where to begin the search for the last few batches of each producer, since a snapshot contains
+            only the very last; None if all batches have been acknowledged.
+        committed_to: the high watermark, if it may be before the end. A snapshot lacks the transactions that ended
+            before it was written, but those with a marker after the high watermark are undecided until all replicas
             have the marker.
-        has_markers: returns whether there may be a marker between two offsets.
+        has_markers: returns whether there can be a marker between two offsets.
     """
     snapshots.find()
     bases = set(base_offsets)
@@ -189,8 +190,8 @@ def load_producers(
     if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
         last_base = max(bases)
         if not is_clean and producers.end_offset < last_base:
-            # A power cut has lost the snapshot of the last roll, and retention may remove the records before the next
-            # roll.
+            # The snapshot from the last roll was lost in a power cut, and retention may remove the records before the
+            # next roll.
             _note_all(producers, batches, last_base, aborted, snapshots.where)
             producers.end_offset = last_base
             snapshots.store(producers)
@@ -212,7 +213,7 @@ def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> N
     """Find each producer's batches before its last one, which a snapshot does not contain.
 
     A batch whose response was lost in a crash is resent, and must not be rejected. Kafka rejects it with
-    OUT_OF_ORDER_SEQUENCE_NUMBER, whereupon its client begins a new epoch and sends later batches a second time.
+    OUT_OF_ORDER_SEQUENCE_NUMBER; the client then begins a new epoch and sends later batches a second time.
     """
     recent: dict[int, deque[BatchHeader]] = {}
     for _, header in batches(from_offset, producers.end_offset) if len(producers) else ():
@@ -272,7 +273,7 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
 
 
 def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
-    """Return the content of the latest snapshot, optionally up to an offset; damaged snapshots are removed."""
+    """Return the producers in the latest snapshot, optionally up to an offset; remove damaged snapshots."""
     producers = Producers()
     for offset in sorted(snapshots.offsets, reverse=True):
         if up_to is not None and offset > up_to:
@@ -282,7 +283,7 @@ def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
             break
         except DamagedContent as error:
             logger.warning(
-                "%s: the producer snapshot at offset %d is damaged; the one before it is used: %s",
+                "%s: the producer snapshot at offset %d is damaged, so the previous one is used: %s",
                 snapshots.where,
                 offset,
                 error,

@@ -1,6 +1,6 @@
 """The state of a log's idempotent and transactional producers, without I/O.
 
-A batch is checked before it is appended and noted afterwards; when a log is opened, its batches are noted again. An
+A batch is checked before it is appended, and noted afterwards. When a log is opened, its batches are noted again. An
 unknown producer may begin with any sequence number, since its earlier records may have been removed.
 UNKNOWN_PRODUCER_ID is no longer used.
 
@@ -32,7 +32,7 @@ __all__ = [
     "Verification",
 ]
 
-#: How many of a producer's batches are checked for duplicates: as many as a client may have in flight.
+#: How many of a producer's batches are checked for duplicates, which is how many a client may have in flight.
 BATCHES_KEPT = 5
 
 NO_COORDINATOR_EPOCH = -1
@@ -113,11 +113,11 @@ class Producer:
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as a coordinator writes it.
+    """A marker with which a coordinator ends a transaction.
 
     Attributes:
         producer_id: the producer whose transaction ends.
-        producer_epoch: the epoch of the producer from then on.
+        producer_epoch: the epoch of the producer from the marker on.
         is_commit: whether the transaction is committed rather than aborted.
         coordinator_epoch: epoch of the coordinator.
     """
@@ -136,7 +136,7 @@ class CompletedTransaction(NamedTuple):
         first_offset: offset of its first record.
         last_offset: offset of the marker.
         is_aborted: whether it belongs in the transaction index.
-        last_stable_offset: the last stable offset after the high watermark passes the marker.
+        last_stable_offset: the last stable offset once the high watermark has passed the marker.
     """
 
     producer_id: int
@@ -147,9 +147,9 @@ class CompletedTransaction(NamedTuple):
 
 
 class Verification:
-    """A pending verification with the coordinator that a transaction is open.
+    """A pending check with the coordinator that a transaction is open.
 
-    Only the batch of the request being verified may begin a transaction here.
+    Only the batch in the request being verified may begin a transaction in this log.
 
     Attributes:
         epoch: the epoch of the producer.
@@ -171,7 +171,7 @@ class Producers:
     """The producers of one log.
 
     Args:
-        end_offset: the offset after the last batch that has been noted.
+        end_offset: the offset after the last noted batch.
 
     Attributes:
         end_offset: see above.
@@ -181,9 +181,10 @@ class Producers:
         self.end_offset = end_offset
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
-        # Transactions by first offset. Open transactions, with their producers, are in that order; ended transactions,
-        # with their markers' offsets, are in the order of the markers, and stay until the high watermark passes the
-        # marker. There may be thousands while a follower is away, and each batch needs the first of them.
+        # Transactions, keyed by first offset. Open transactions map to their producers, and are in that order. Ended
+        # transactions map to the offsets of their markers, are in the order of the markers, and stay until the high
+        # watermark passes the marker. There may be thousands while a follower is away, and each batch needs the first
+        # of them.
         self._open: dict[int, int] = {}
         self._ended: dict[int, int] = {}
         #: A heap of the first offsets of ended transactions, including some that have been dropped.
@@ -200,7 +201,7 @@ class Producers:
         return self._producers.get(producer_id)
 
     def restore(self, producers: Iterable[Producer], end_offset: int) -> None:
-        """Restore a producer's state from a snapshot of the log before `end_offset`."""
+        """Restore the state of producers from a snapshot of the log before `end_offset`."""
         self._producers = {producer.producer_id: producer for producer in producers}
         starts = [(found.transaction_start, found.producer_id) for found in self if found.transaction_start is not None]
         self._open = dict(sorted(starts))
@@ -240,7 +241,7 @@ class Producers:
         if batch.is_transactional and (start is None or batch.producer_epoch != epoch):
             known = self._verifications.get(batch.producer_id)
             if verification is None or verification is not known:
-                reason = f"producer {batch.producer_id} has no open transaction here"
+                reason = f"producer {batch.producer_id} has no open transaction in this log"
                 raise BrokerError(ErrorCode.INVALID_TXN_STATE, reason)
         if is_client:
             self._check_sequence(producer, batch)
@@ -303,7 +304,7 @@ class Producers:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, has_epoch_per_transaction: bool
     ) -> Verification | None:
-        """For a request, begin to verify with the coordinator that a transaction is open.
+        """Begin to verify with the coordinator that a transaction is open, on behalf of a request.
 
         Args:
             producer_id: the producer that wants to append.
@@ -335,7 +336,7 @@ class Producers:
         return found
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Return whether a producer of this epoch has an open transaction in the log."""
+        """Return whether a producer with this epoch has an open transaction in the log."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start is not None and producer.epoch == epoch
 
@@ -357,7 +358,7 @@ class Producers:
         producer = self._producers.get(marker.producer_id) or Producer(marker.producer_id)
         is_late = marker.producer_epoch < producer.epoch
         if transaction_version >= _EPOCH_PER_TRANSACTION and marker.producer_epoch == producer.epoch:
-            # A repeated marker finds no open transaction. An epoch at its maximum cannot increase.
+            # For a repeated marker, no transaction is open. An epoch at its maximum cannot increase.
             is_late = producer.transaction_start is not None and marker.producer_epoch != _INT16_MAX
         if is_late:
             reason = (
@@ -414,7 +415,7 @@ class Producers:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest transaction that is open, or that an uncommitted marker has ended."""
+        """The first offset of the oldest transaction that is open, or whose marker is not yet committed."""
         first_open = next(iter(self._open), None)
         first_ended = self._first_ended[0] if self._first_ended else None
         if first_open is None or first_ended is None:
@@ -454,5 +455,5 @@ def _duplicate(producer: Producer, batch: BatchHeader) -> AppendedBatch | None:
 
 
 def _out_of_order(batch: BatchHeader, expected: str) -> BrokerError:
-    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}; the expected one is {expected}"
+    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}; expected {expected}"
     return BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

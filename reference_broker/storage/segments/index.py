@@ -1,6 +1,6 @@
-"""The two sparse indexes of a segment: offset to position, timestamp to offset.
+"""The two sparse indexes of a segment: from offset to position, and from timestamp to offset.
 
-The active segment's entries are kept in memory; the files are written when the segment is complete, and read again for
+The active segment's entries are kept in memory. The files are written when the segment is complete, and read again for
 searches. Both indexes can be rebuilt from the segment, so a damaged file is dropped rather than repaired. See
 `sdk/storage/index_entries.py` for the file format.
 
@@ -25,7 +25,7 @@ class _Index:
     Args:
         disk: holds the file.
         path: the file, which `store` writes.
-        base_offset: the segment's base offset, which the offsets in the file are relative to.
+        base_offset: the segment's base offset, to which the offsets in the file are relative.
         max_bytes: the maximum size of the file, Kafka's `segment.index.bytes`.
     """
 
@@ -44,12 +44,12 @@ class _Index:
 
     @property
     def is_full(self) -> bool:
-        """Whether the index has no room for another entry, so that the segment must be rolled."""
+        """Whether the index has no room for another entry, in which case the log must be rolled."""
         return len(self._keys) >= self._max_entries
 
     @property
     def room(self) -> int:
-        """The number of entries that still fit; negative if the index has more than `max_bytes` allows."""
+        """The number of further entries that fit; negative if the index has more than `max_bytes` allows."""
         return self._max_entries - len(self._keys)
 
     def load(self) -> bool:
@@ -74,7 +74,7 @@ class _Index:
         return True
 
     def stored_bytes(self) -> int:
-        """Return the size of the file, on any thread; 0 if the file is missing and will be rebuilt on demand.
+        """Return the size of the file, on any thread; 0 if the file is missing, as it will be rebuilt on demand.
 
         Raises:
             OSError: the disk failed.
@@ -110,7 +110,7 @@ class _Index:
 
 
 class OffsetIndex(_Index):
-    """Positions of batches: the last offset of a batch, and where the batch begins."""
+    """Entries that map the last offset of a batch to the position where the batch begins."""
 
     _FORMAT = OFFSET_INDEX
 
@@ -124,14 +124,14 @@ class OffsetIndex(_Index):
         self._add(last_offset - self._base_offset, position)
 
     def position_for(self, offset: int) -> int:
-        """Return the highest indexed position that is not past the batch with `offset`."""
+        """Return the highest indexed position at or before the start of the batch with `offset`."""
         entry = bisect_right(self._keys, offset - self._base_offset) - 1
         return self._values[entry] if entry >= 0 else 0
 
     def offset_from(self, position: int) -> int | None:
         """Return the last offset of the first indexed batch at or after `position`, or None.
 
-        Given the position of the very first entry, Kafka's search finds the entry after it instead.
+        Given the position of the very first entry, Kafka's search returns the next entry instead.
         """
         entry = bisect_left(self._values, position)
         if not entry and self._values and self._values[0] == position:
@@ -150,7 +150,7 @@ class OffsetIndex(_Index):
 
 
 class TimeIndex(_Index):
-    """Timestamps of batches: the highest timestamp so far, and the last offset of its batch."""
+    """Entries that map the highest timestamp so far to the last offset of its batch."""
 
     _FORMAT = TIME_INDEX
 

@@ -1,4 +1,4 @@
-"""Rebuild the indexes of a segment from its batches if the index files are missing or damaged.
+"""Rebuild the missing or damaged indexes of a segment from its batches.
 
 Source: `LogSegment.recover` in Apache Kafka.
 """
@@ -23,7 +23,7 @@ class Rebuilt(NamedTuple):
         offsets: the index by offset.
         times: the index by time.
         survey: the combined properties of the batches.
-        problem: what is wrong with the first damaged batch, where the indexes end; None if there is none.
+        problem: what is wrong with the first damaged batch, before which the indexes end; None if there is none.
     """
 
     offsets: OffsetIndex

@@ -1,4 +1,4 @@
-"""Replace segments with a compacted one such that a crash leaves either the old segments or the new one.
+"""Replace segments with a compacted one. A crash leaves either the old segments or the new one.
 
     1. the files of the new segment are written as `.cleaned`, and synced
     2. they are renamed to `.swap`, the `.log` file last: from then on the new segment is in effect; each further
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafkawire.broker")
 
 
 def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
-    """Perform the steps that can still be undone, before a rewritten segment takes effect.
+    """Perform the steps that can be undone, before a rewritten segment takes effect.
 
     Args:
         disk: holds the partition.
@@ -70,7 +70,7 @@ def commit(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def complete(disk: Disk, folder: str) -> list[str]:
-    """Move a segment in effect to its final place; return the files to remove later.
+    """Give the files of a segment in effect their final names; return the files to remove later.
 
     Raises:
         OSError: the disk failed.
@@ -80,12 +80,12 @@ def complete(disk: Disk, folder: str) -> list[str]:
     indexes = [name for name in swapped if not name.endswith(LOG_SUFFIX)]
     new = {stem for stem in logs if _is_new(disk, f"{folder}/{stem}", stem, indexes)}
     retired = []
-    for stem in sorted(logs, reverse=True):  # the new segment has the lowest offset, so it comes last
+    for stem in sorted(logs, reverse=True):  # the new segment has the lowest offset, so it is last
         path = f"{folder}/{stem}"
         if not any(each <= stem for each in new):
             # No new file replaces this segment.
             stray = path + LOG_SUFFIX + SWAP_SUFFIX
-            logger.warning("%s: removing an empty file without a compaction", disk.describe(stray))
+            logger.warning("%s: removing an empty file that belongs to no compaction", disk.describe(stray))
             disk.remove(stray)
             continue
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
@@ -103,7 +103,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
 
 
 def discard(disk: Disk, folder: str) -> None:
-    """Remove the files of a segment that is not in effect, ending with its `.log` file, which marks it.
+    """Remove the files of a segment that is not in effect; its `.log` file, which marks it, is removed last.
 
     Raises:
         OSError: the disk failed.
@@ -126,10 +126,10 @@ def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
         OSError: the disk failed.
     """
     if cleaned := _written(names, CLEANED_SUFFIX):
-        logger.info("%s: a compaction was interrupted: removing %s", disk.describe(folder), ", ".join(cleaned))
+        logger.info("%s: undoing an interrupted compaction, and removing %s", disk.describe(folder), ", ".join(cleaned))
         discard(disk, folder)
     elif swapped := _written(names, SWAP_SUFFIX):
-        logger.info("%s: a compaction was interrupted: using %s", disk.describe(folder), ", ".join(swapped))
+        logger.info("%s: completing an interrupted compaction with %s", disk.describe(folder), ", ".join(swapped))
         complete(disk, folder)
     else:
         return False

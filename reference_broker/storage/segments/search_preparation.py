@@ -1,6 +1,6 @@
-"""Prepare segments for searches: rebuild indexes, and read the highest timestamp.
+"""Prepare segments for searches: rebuild indexes, and look up the highest timestamp.
 
-For a segment of 1 GiB, either may take seconds, so both run in the background, once for all waiting requests.
+For a segment of 1 GiB, either may take seconds, so both run in the background, once for all requests that wait for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["NotPrepared", "Preparation"]
 
 T = TypeVar("T")
 
-#: How many highest timestamps are looked up before a search restarts: a few milliseconds' worth.
+#: The number of segments whose highest timestamp is looked up before a search restarts; this takes a few milliseconds.
 _LOOKED_UP_TOGETHER = 64
 
 
@@ -38,23 +38,23 @@ class Preparation:
 
     Args:
         background: runs the preparation.
-        told: called whenever a preparation succeeds or fails.
+        told: called when a preparation has succeeded or failed.
     """
 
     def __init__(self, background: Background, told: Callable[[], None]) -> None:
         self._background = background
         self._told = told
         self._running: set[Segment] = set()
-        #: Failures to report to the next search of a segment; the search after that retries.
+        #: Failures to report to the next search of the segment; the search after that retries.
         self._failed: dict[Segment, Exception] = {}
         self._waiting: list[Callable[[], None]] = []
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once, when `told` is called next; each waiting partition of a request has one entry."""
+        """Call `callback` once, when `told` is called next. Each waiting partition of a request calls this once."""
         self._waiting.append(callback)
 
     def indexes(self, segment: Segment) -> None:
-        """Make sure that the indexes of a segment are loaded; see `Prepare`.
+        """Ensure that the indexes of a segment are loaded; see `Prepare`.
 
         Raises:
             NotPrepared: the indexes are being rebuilt.
@@ -65,7 +65,7 @@ class Preparation:
             self._begin(segment, segment.rebuild, segment.take)
 
     def times(self, segments: Segments, segment: Segment) -> None:
-        """Make sure that the highest timestamp of a segment is known; see `Prepare`.
+        """Ensure that the highest timestamp of a segment is known; see `Prepare`.
 
         Args:
             segments: the segments of the log, since a search may need several.
@@ -81,7 +81,7 @@ class Preparation:
             self._begin(segment, lambda: _look_up(segment, following), lambda _: None)
 
     def hold(self, segments: Iterable[Segment]) -> Callable[[], None]:
-        """Make searches of some segments wait while these are being changed; no preparation of them may be running.
+        """Make searches of segments wait while the segments change; no preparation of them may be running.
 
         Returns:
             A function that ends the wait.

@@ -1,8 +1,8 @@
-"""One segment of a log: the batches from a base offset on, with their indexes.
+"""One segment of a log: the batches from a base offset on, and their indexes.
 
 A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
 are written when the segment is sealed, and rebuilt from that file if necessary; all files have Kafka's formats. The
-files of a segment are opened on demand, so that restarts are quick and unused partitions have no open files.
+files of a segment are opened on demand, so restarts are quick, and unused partitions have no open files.
 
 Source: `LogSegment` in Apache Kafka.
 """
@@ -37,12 +37,12 @@ __all__ = ["BatchPlace", "Segment"]
 logger = logging.getLogger("kafkawire.broker")
 
 
-#: The number of batches whose places are kept: more than a follower that keeps up leaves between two fetches.
+#: The number of batches whose places are kept; a follower that keeps up is rarely further behind.
 _APPENDED_KEPT: Final = 8
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch is in the file of its segment.
+    """The place of a batch in the file of its segment.
 
     Attributes:
         base_offset: the base offset of the batch.
@@ -61,11 +61,11 @@ class Segment:
     Args:
         disk: holds the files.
         folder: the partition's folder.
-        base_offset: the lowest offset allowed, from which the files are named.
+        base_offset: the lowest offset allowed, after which the files are named.
         config: sizes and intervals.
-        sealed_at: the offset after the last one if the segment is complete and already checked, in which case it is
+        sealed_at: the offset after the last one if the segment is complete and has been checked, in which case it is
             loaded on first use; None for a segment to `create`, `load` or `recover`.
-        suffix: the suffix of its file names until the segment is in effect.
+        suffix: the suffix of its file names before the segment takes effect.
 
     Attributes:
         next_offset: the offset after the last one in the file.
@@ -101,20 +101,19 @@ class Segment:
         self._index, self._time_index = self._new_indexes()
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
-        #: Whether a damaged batch ends the index by time before the segment's end: such an index is never stored.
+        #: Whether the index by time ends at a damaged batch, before the segment's end; such an index is never stored.
         self._is_partial = False
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
-        #: The highest timestamp as looked up in the files of a sealed segment, or the error; None before the first
-        #: look-up.
+        #: The highest timestamp found in the files of a sealed segment, or the error; None before the first lookup.
         self._highest: int | DecodeError | None = None
         self._bytes_since_entry = 0
         #: The most recently appended batches, which followers and most consumers read.
         self._appended: deque[BatchPlace] = deque(maxlen=_APPENDED_KEPT)
         self._first_timestamp: int | None = None
-        #: The time of the first append in this run: it determines the age of a segment whose first batch has no
+        #: The time of the first append since startup, which determines the age of a segment whose first batch has no
         #: timestamp.
         self._since_ms: int | None = None
-        #: Deterministic jitter: it differs between segments, so that partitions do not all roll at the same time.
+        #: Deterministic jitter that differs between segments, so the partitions do not all roll at the same time.
         self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
     @classmethod
@@ -132,7 +131,7 @@ class Segment:
         return segment
 
     def configure(self, config: LogConfig) -> None:
-        """Use another configuration from now on; the indexes keep their size."""
+        """Use a new configuration from now on; the maximum size of the indexes stays the same."""
         self._config = replace(config, segment_index_bytes=self._config.segment_index_bytes)
 
     @property
@@ -166,7 +165,7 @@ class Segment:
         """Return the highest timestamp of the batches, on any thread; `NO_TIMESTAMP` if no batch has one.
 
         Raises:
-            DamagedSegment: the time index cannot be right, and a batch is damaged.
+            DamagedSegment: the time index is wrong, and a batch is damaged.
             OSError: the disk failed.
         """
         if self._is_indexed and not self._is_partial:
@@ -179,7 +178,7 @@ class Segment:
                 self._highest = error
         if isinstance(self._highest, DecodeError):
             raise self._highest.again()
-        return max(self._highest, self._max_timestamp)  # batches may have been appended since the look-up
+        return max(self._highest, self._max_timestamp)  # batches may have been appended since the lookup
 
     def _look_up_highest(self) -> int:
         _, index = self._new_indexes()
@@ -214,7 +213,7 @@ class Segment:
         )
 
     def _age_ms(self, batch: BatchHeader, now_ms: int) -> int:
-        """Return the age by the clock that sets the timestamps (the producer's or the broker's), as in Kafka."""
+        """Return the age on the clock that sets the timestamps (the producer's or the broker's), as in Kafka."""
         if self._first_timestamp is not None and self._first_timestamp >= 0:
             return batch.max_timestamp - self._first_timestamp
         return 0 if self._since_ms is None else now_ms - self._since_ms
@@ -229,7 +228,7 @@ class Segment:
             now_ms: the current time, which affects only the age of the active segment.
 
         Raises:
-            OSError: the write failed; the file was truncated to its old size, unless that failed too.
+            OSError: the write failed, and the file was truncated to its old size, unless that failed too.
         """
         position = (file := self.file).size_bytes
         self.is_stored = False
@@ -246,11 +245,11 @@ class Segment:
         self._note(batch, base_offset + batch.last_offset_delta, position)
 
     def takes_offsets_of(self, batch: BatchHeader) -> bool:
-        """Return whether the offsets of a batch from another log fit, so that the segment can begin with this batch."""
+        """Return whether the offsets of a batch from another log fit, in which case the segment can begin with it."""
         return self.base_offset <= batch.base_offset and batch.last_offset - self.base_offset <= INT32_MAX
 
     def fitting(self, batches: Sequence[BatchHeader], first: int, now_ms: int) -> int:
-        """Return how many batches from another log fit when appended one after another; see `is_full_for`.
+        """Return how many of another log's batches fit when appended one after another; see `is_full_for`.
 
         Args:
             batches: their headers.
@@ -306,7 +305,7 @@ class Segment:
             self._note(batch, batch.last_offset, start + batch.position)
 
     def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
-        """Account for a batch in the file: add index entries, and update the highest timestamp and next offset."""
+        """Record a batch in the file: add index entries, and update the highest timestamp and next offset."""
         if self._first_timestamp is None:
             self._first_timestamp = batch.max_timestamp
         if batch.max_timestamp > self._max_timestamp:
@@ -320,7 +319,7 @@ class Segment:
         self._appended.append(BatchPlace(last_offset - batch.last_offset_delta, position, batch.size_bytes))
 
     def seal(self) -> None:
-        """Complete the segment: no more batches are appended, and the time index ends with the highest timestamp."""
+        """Complete the segment. No more batches are appended, and the time index ends with the highest timestamp."""
         if not self.is_sealed:
             self.is_sealed = True
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
@@ -342,7 +341,7 @@ class Segment:
         return self.transactions.store()
 
     def stored(self) -> None:
-        """Record that the indexes are durable and can be dropped from memory; they are read again on demand."""
+        """Record that the indexes are durable, and drop them from memory; they are read again on demand."""
         if not self.is_stored:
             self.is_stored = True
             self._is_indexed = False
@@ -350,12 +349,12 @@ class Segment:
             self._time_index.clear()
 
     def release(self) -> None:
-        """Release the file of a stored or empty segment until it is needed, as the log may never be used."""
+        """Release the file of a stored or empty segment until it is needed, since the log may never be used."""
         if self._file is not None and (self.is_stored or not self.size_bytes):
             self._size_bytes, self._file = self._file.size_bytes, None
 
     def retire(self) -> list[str]:
-        """Rename the files so that they are ignored, and return the files to remove later; may run on any thread.
+        """Rename the files so they are ignored, and return the files to remove later; may run on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -376,13 +375,13 @@ class Segment:
     # Truncating.
 
     def replace(self, truncated: Segment) -> None:
-        """Take the place of this segment as it was before a truncation, on any thread.
+        """Take the place of the object that represented this segment before a truncation, on any thread.
 
         From now on, slices of earlier files fail where they extend past the end of this segment, even after later
         truncations, rather than return data that is appended later.
 
         Args:
-            truncated: this segment as it was before; its file has already been truncated.
+            truncated: the object from before the truncation; its file has already been truncated.
 
         Raises:
             OSError: the disk failed.
@@ -395,7 +394,7 @@ class Segment:
         self._former_files = [ref(file) for file in files]
 
     def position_before(self, offset: int) -> int:
-        """Return a position that is not past the batch with `offset`, on any thread; 0 if no index is available."""
+        """Return a position at or before the batch with `offset`, on any thread; 0 if no index is available."""
         index = self._index
         if not self._is_indexed:
             index, _ = self._new_indexes()
@@ -459,7 +458,7 @@ class Segment:
         return cut
 
     def needs_rebuild(self) -> bool:
-        """Load the indexes of a sealed segment; return whether one is lost, so that `rebuild` must precede a search.
+        """Load the indexes of a sealed segment; return whether one is lost, so `rebuild` must precede a search.
 
         Raises:
             OSError: the disk failed.
@@ -470,7 +469,7 @@ class Segment:
         return not self._is_indexed
 
     def rebuild(self) -> Rebuilt:
-        """Return new indexes by offset and by time, up to the first damaged batch, for `take`; may run on any thread.
+        """Return new indexes by offset and by time, up to the first damaged batch, to pass to `take`, on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -478,9 +477,9 @@ class Segment:
         return rebuild(self.file, self.base_offset, self._config.index_interval_bytes, *self._new_indexes())
 
     def take(self, rebuilt: Rebuilt) -> None:
-        """Use rebuilt indexes in place of lost files; an index that ends at damage is not stored.
+        """Use rebuilt indexes in place of lost files; an index that ends at a damaged batch is not stored.
 
-        Damaged batches stay: fetches fail there, and later batches can be read.
+        Damaged batches are kept: fetches fail there, but later batches can be read.
         """
         if not len(self._index):
             self._index = rebuilt.offsets
@@ -490,7 +489,7 @@ class Segment:
         if self.is_sealed:
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
         if rebuilt.problem is not None:
-            logger.error("%s: %s; later batches are read slowly", self.where, rebuilt.problem)
+            logger.error("%s: %s; reading later batches is slow", self.where, rebuilt.problem)
         self._is_partial = self.is_stored = rebuilt.problem is not None
         self._is_indexed = True
 
@@ -519,7 +518,8 @@ class Segment:
     def _load_times(self, index: TimeIndex) -> bool:
         """Load an index by time, on any thread; return whether it is plausible.
 
-        It has no entries if no batch has a timestamp; rather than read all the batches, only the first one is checked.
+        The index has no entries if no batch has a timestamp; to avoid reading all batches, only the first one is
+        checked.
         """
         if not index.load():
             return False
@@ -534,7 +534,7 @@ class Segment:
     # Reading.
 
     def headers(self, position: int, lowest: int | None = None) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from `position` on, where one begins; for `lowest`, see `batches.headers`.
+        """Yield batch headers from `position`, which must be the start of a batch; for `lowest`, see `batches.headers`.
 
         Raises:
             DamagedSegment: a batch is damaged, or the file ends inside it.
@@ -569,7 +569,7 @@ class Segment:
         return None
 
     def offset_from(self, position: int) -> int | None:
-        """Return an offset above all offsets of batches before `position`; None if the index has no such entry."""
+        """Return an offset above those of all batches before `position`; None if the index has no such entry."""
         self._need_indexes()
         return self._index.offset_from(position)
 

@@ -1,4 +1,4 @@
-"""An immutable snapshot of a log's segments, so that a roll does not disturb a reader.
+"""An immutable list of a log's segments, which lets a reader continue undisturbed by a roll.
 
 Source: `LogSegments`, `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp` in Apache Kafka.
 """
@@ -28,8 +28,8 @@ class Read(NamedTuple):
     """The result of a read.
 
     Attributes:
-        records: batches from the one with the requested offset on; the last may be truncated. None at the end of the
-            log.
+        records: batches, starting with the one that contains the requested offset; the last may be incomplete. None at
+            the end of the log.
         is_first_whole: whether `records` holds at least one whole batch.
         aborted: if requested, the aborted transactions that may have records there.
     """
@@ -112,7 +112,7 @@ class Segments:
         return self._segments[:count], Segments(self._segments[count:])
 
     def replaced(self, old: Collection[Segment], new: Segment) -> Segments:
-        """Return these segments with a run of successive segments replaced by one."""
+        """Return these segments with several successive segments replaced by one."""
         at = next(number for number, segment in enumerate(self._segments) if segment in old)
         return Segments((*self._segments[:at], new, *self._segments[at + len(old) :]))
 
@@ -121,7 +121,7 @@ class Segments:
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
 
     def recent(self, count: int, size_bytes: int) -> Segment:
-        """Return the first of the last segments that together fit into a size: at least two and at most `count`."""
+        """Return the first of the last segments: between two and `count` of them, and otherwise up to a total size."""
         first, left = self.last, size_bytes
         for number, segment in enumerate(reversed(self._segments[-count:])):
             left -= segment.size_bytes
@@ -171,10 +171,9 @@ class Segments:
         return Read(None, is_first_whole=False, aborted=() if with_aborted else None)
 
     def _aborted(self, segment: Segment, offset: int, end_position: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions between an offset and a position in its segment, ordered by their markers.
+        """Return the aborted transactions between an offset and a position in its segment, in marker order.
 
-        If the position is not in the index, the next entry is used; clients are not harmed by extra, later
-        transactions.
+        If the position is not in the index, the next entry is used; extra, later transactions do not harm clients.
         """
         later = self.since(segment.base_offset)
         upper = segment.offset_from(end_position)
@@ -195,7 +194,7 @@ class Segments:
                 yield segment.file, header
 
     def has_markers(self, from_offset: int, end_offset: int) -> bool:
-        """Return whether there is, or because of damage may be, a control batch between two offsets.
+        """Return whether there is a control batch between two offsets, or may be because of damage.
 
         Raises:
             OSError: the disk failed.
@@ -239,7 +238,7 @@ class Segments:
             timestamp: milliseconds since the epoch.
             start_offset: the first readable offset.
             prepare: see `Prepare`.
-            prepare_times: does the same before the segment's highest timestamp is read.
+            prepare_times: like `prepare`, but called before a segment's highest timestamp is read.
 
         Raises:
             DamagedSegment: a batch is damaged.

@@ -1,7 +1,7 @@
 """At startup, read all batches of a segment in pieces, for its indexes and for the producers of the log.
 
-A piece goes through the record engine, which creates no objects for most batches. The engine stops at a batch that is
-damaged or larger than a piece, which is then checked separately.
+The record engine reads a piece without creating objects for most batches. It stops at a batch that is damaged or larger
+than a piece, and that batch is then checked separately.
 
 Source: `LogSegment.recover` in Apache Kafka.
 """
@@ -29,7 +29,8 @@ from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
 
-#: The number of bytes read at once: 15,000 of the smallest batches, which take the extension a millisecond.
+#: The number of bytes read at once. They hold up to 15,000 of the smallest batches, which the extension reads in a
+#: millisecond.
 PIECE_BYTES = 1024 * 1024
 
 
@@ -37,7 +38,7 @@ def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None])
     """Add the batches of a file to a survey, up to the first truncated, damaged or misordered one.
 
     Args:
-        file: begins with the batches already in the survey.
+        file: the file, which begins with the batches that are already in the survey.
         survey: receives the rest of the batches.
         note: called with each index entry.
 
@@ -59,7 +60,7 @@ def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None])
             except DecodeError as error:
                 return error
             if header.size_bytes <= size_bytes:  # reached only if the file changes in the meantime
-                return DecodeError("batch", position, "changed while it was read")
+                return DecodeError("batch", position, "the batch changed while it was being read")
             size_bytes = header.size_bytes
         for entry in entries:
             note(entry)
@@ -71,12 +72,12 @@ def epoch_starts(
 ) -> Iterator[tuple[int, int]]:
     """Yield the leader epochs of the batches of a file, each with the base offset of its first batch.
 
-    No checksum covers the epoch, so batches after a damaged one are included as long as the headers can be followed.
+    No checksum covers the epoch, so batches after a damaged one are included as long as their headers can be found.
 
     Args:
         file: the file of a segment.
         base_offset: base offset of the segment.
-        headers: yields the headers of the batches from a position on, as far as they can be followed.
+        headers: yields batch headers from a position on, until the next one cannot be found.
 
     Raises:
         DamagedSegment: a batch is damaged, and there may be more epochs than those yielded.

@@ -1,7 +1,7 @@
 """Make segments durable, on any thread, and remember a failure.
 
 After a failed sync, the operating system considers the pages written, so every later sync succeeds without writing
-them. A file in the folder records the failure, and the next startup rewrites the segments concerned.
+them. A file in the folder records the failure, and the next startup rewrites the affected segments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def make_durable(
         with_names: whether there are new names in the folder.
 
     Raises:
-        OSError: the disk failed; or no file descriptor was free, in which case the sync can be retried.
+        OSError: the disk failed, or no file descriptor was free, in which case the sync can be retried.
     """
     try:
         for segment in sealed:

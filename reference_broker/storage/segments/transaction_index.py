@@ -29,8 +29,8 @@ __all__ = ["TransactionIndex"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The number of entries in a block; the lowest first offset in each block is kept. A search checks these offsets one by
-#: one (1 ms for the seven million entries of 1 GiB), and then the entries of each block that may overlap its range.
+#: The number of entries in a block. The lowest first offset of each block is kept; a search checks all of these offsets
+#: (1 ms for the seven million entries of 1 GiB), and then the entries of each block that may overlap its range.
 _BLOCK_ENTRIES = 256
 
 
@@ -43,7 +43,7 @@ class TransactionIndex:
         base_offset: base offset of the segment.
 
     Attributes:
-        is_complete: whether all entries are present; if not, they have to be found in the log again.
+        is_complete: whether all entries are present; if not, the log has to be searched for them again.
     """
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
@@ -91,7 +91,7 @@ class TransactionIndex:
         """Write new entries to the file and sync it, on any thread; remove the file if there are no entries.
 
         Returns:
-            Whether the file was created or removed, so that its folder must be synced.
+            Whether the file was created or removed, in which case its folder must be synced.
 
         Raises:
             OSError: the disk failed.
@@ -115,7 +115,7 @@ class TransactionIndex:
     # The entries.
 
     def forget(self) -> None:
-        """Remove all entries, so that they are found again in the log."""
+        """Remove all entries; the log will be searched for them again."""
         self.is_complete = False
         self._content, self._lowest = bytearray(), array("q")
         self._stored_bytes = 0
@@ -143,8 +143,8 @@ class TransactionIndex:
         Returns:
             The transactions in the order of their markers, and whether later segments cannot contain more of them.
         """
-        # Marker offsets increase from entry to entry, and stable offsets never decrease. But stable offsets stay the
-        # same while a transaction is open, so for an old range, all later entries may have to be searched.
+        # Marker offsets increase from entry to entry, and stable offsets never decrease. However, the stable offset
+        # stays the same while a transaction is open, so an old range may require a search of all later entries.
         numbers = range(len(self))
         start = bisect_left(numbers, first_offset, key=lambda number: self._entry(number).last_offset)
         last = bisect_left(numbers, end_offset, key=lambda number: self._entry(number).last_stable_offset)

@@ -1,7 +1,7 @@
-"""Parse the arguments of the core's commands, `kafkawire broker` and `kafkawire dump`.
+"""Parse the arguments of the core commands, `kafkawire broker` and `kafkawire dump`.
 
 They need only the standard library, so they run without the `cli` extra and start quickly. Every other command is a
-Typer app, which `terminal.py` makes and runs (docs/decisions/0038-typer-for-the-extra-cli.md).
+Typer app, which `terminal.py` creates and runs (docs/decisions/0038-typer-for-the-extra-cli.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Option(NamedTuple):
     """A command's option, for command-line completion.
 
     Attributes:
-        name: the option as the user writes it.
+        name: the option in the form that the user types.
         has_value: whether a value follows.
         help: its help text.
     """
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that accepts no abbreviated options and reports errors on one line.
 
     Args:
-        program: the program's name as the user called it, for the help and errors.
+        program: the program's name in the user's command line, for help and errors.
         description: the description in the help.
     """
 

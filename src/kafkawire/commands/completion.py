@@ -1,8 +1,8 @@
 """Complete command lines in bash, zsh, fish and PowerShell, using Typer's support for these shells.
 
-A shell runs `kafkawire` with the line so far in its environment, and reads the possible next words. Each command is
-loaded when its own words are completed. The core's commands are not Typer apps (`arguments.py`): each is represented
-by an app that has the same options but never runs.
+A shell runs `kafkawire` with the line so far in the environment, and reads the possible next words. Each command is
+loaded only when its own words are completed. The core commands are not Typer apps (see `arguments.py`), so each is
+represented by an app that has the same options but never runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
     """Print the possible next words of a command line, or install completion in a shell; return the exit status.
 
     Args:
-        modules: the module of each command, by its name.
+        modules: the modules, keyed by command name.
         arguments: `--install-completion` or `--show-completion`; empty if a shell requests words.
     """
 
     class Commands(TyperGroup):
-        """The group of all commands, each loaded on lookup."""
+        """The group of all commands, each of which is loaded on lookup."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             return [*modules]
@@ -47,7 +47,7 @@ def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
 
 
 def _nothing() -> None:
-    """Stand in for the program itself, which has only Typer's options."""
+    """Do nothing, in place of the program itself, which has only Typer's options."""
 
 
 def _app(name: str, module: str) -> typer.Typer:
@@ -57,7 +57,7 @@ def _app(name: str, module: str) -> typer.Typer:
 
 
 def _app_of(parser: Parser) -> typer.Typer:
-    """Return an app with the options of a parser."""
+    """Return an app that has a parser's options."""
     parameters = [
         inspect.Parameter(
             option.name.strip("-").replace("-", "_"),

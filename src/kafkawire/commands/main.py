@@ -1,7 +1,7 @@
-"""The command `kafkawire`: a table of all commands, each loaded when it is called.
+"""The command `kafkawire`: a table of all commands, each of which is loaded when it is called.
 
-Finding a command needs only the standard library. `kafkawire --help` is therefore quick, the broker starts without the
-dependencies of other commands, and a missing optional dependency is a one-line error of the command that needs it.
+Finding a command requires only the standard library. `kafkawire --help` is therefore quick, the broker starts without
+the dependencies of other commands, and a missing optional dependency is a one-line error in the command that needs it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
 #: The exit status of a program ended by SIGINT: 128 plus the number of the signal, as in shells.
 INTERRUPTED: Final = 130
 
-#: The triggers of completion: an option from the user, later a variable from the shell.
+#: The options with which users set up completion; afterwards, the shell requests it with a variable.
 _COMPLETION_OPTIONS: Final = ("--install-completion", "--show-completion")
 _COMPLETION_VARIABLE: Final = "_KAFKAWIRE_COMPLETE"
 
-#: Maximum number of characters of a name quoted in an error.
+#: Maximum number of characters of a name that is quoted in an error.
 _NAME_CHARACTERS_MAX: Final = 60
 
 
@@ -35,8 +35,8 @@ class Command(NamedTuple):
     Attributes:
         module: the module with its `run(program, arguments)`.
         help: its help text.
-        extras: the pyproject.toml extras that all its functions need, joined by commas.
-        is_service: whether it keeps running without a reader of its output.
+        extras: the extras from pyproject.toml that its functions need, separated by commas.
+        is_service: whether it keeps running if nothing reads its output.
     """
 
     module: str
@@ -84,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the arguments without the program's name; those of this process by default.
 
     Returns:
-        0 for success, 1 if the command failed, the answer is no, or standard output cannot be written, 2 for wrong
-        arguments or an extra that is not installed, 130 if interrupted, 141 if the reader of the output is gone.
+        0 for success; 1 if the command failed, the answer is no, or standard output cannot be written; 2 for invalid
+        arguments or an extra that is not installed; 130 if interrupted; 141 if the reader of the output is gone.
     """
     if isinstance(sys.stderr, TextIOWrapper):  # a terminal without UTF-8 gets a replacement character
         sys.stderr.reconfigure(errors="replace")
@@ -121,7 +121,7 @@ def _run(name: str, arguments: Sequence[str]) -> int:
 
     try:
         status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
-    except ConfigurationError as error:  # mainly the engine that the environment selects
+    except ConfigurationError as error:  # mainly for the engine that the environment selects
         say(f"kafkawire {name}", error)
         return 2
     except ModuleNotFoundError as error:
@@ -138,7 +138,7 @@ def _complete(arguments: Sequence[str]) -> int:
 
 
 def _without_extra(program: str, extras: str, error: ModuleNotFoundError) -> int:
-    """Report the needed extras and return the exit status; re-raise the error if it is a defect."""
+    """Report the required extras and return the exit status; re-raise the error if it is a defect."""
     package = (error.name or "").partition(".")[0]
     if package not in _CLI_PACKAGES:
         raise error

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PIPE_CLOSED", "OutputError", "announce", "printable", "say", "with_checked_output"]
 
-#: The exit status of a program ended by SIGPIPE, as in shells: the reader is gone, as with `head`.
+#: The exit status of a program ended by SIGPIPE, as in shells; this happens when a reader such as `head` is gone.
 PIPE_CLOSED: Final = 141
 
-#: Maximum number of characters of a line on standard error: a path has up to 4,096.
+#: Maximum number of characters of a line on standard error; a path alone can have 4,096.
 _LINE_CHARACTERS_MAX: Final = 5_000
 
 
 class OutputError(Exception):
     """Standard output cannot be written.
 
-    This is not an OSError, which means an unreadable file, and which Typer and rich handle in their own ways.
+    This is not an OSError, because an OSError means an unreadable file, and Typer and rich handle it in their own ways.
 
     Attributes:
         is_pipe_closed: whether the reader is gone.
@@ -39,7 +39,7 @@ class OutputError(Exception):
 
 
 class _Output(io.RawIOBase):
-    """Standard output; `raw` is None if it is closed, and after the last write."""
+    """Standard output; `raw` is None if it is closed, or after the last write."""
 
     def __init__(self, raw: io.RawIOBase | None) -> None:
         self._raw = raw
@@ -71,7 +71,7 @@ def with_checked_output(program: str, run: Callable[[], int], *, is_service: boo
     Args:
         program: the prefix of lines on standard error.
         run: the command.
-        is_service: whether it keeps running if standard output is closed.
+        is_service: whether the command keeps running if standard output is closed.
     """
     before = sys.stdout
     output = _checked(before, is_service)
@@ -88,7 +88,7 @@ def with_checked_output(program: str, run: Callable[[], int], *, is_service: boo
         return 1
     finally:
         if output is not None:
-            output.is_dropped = True  # a discarded buffer would try to write its rest again
+            output.is_dropped = True  # a discarded buffer would try to write the rest of its data again
             sys.stdout = before
 
 
@@ -117,9 +117,9 @@ def _checked(stdout: Any, is_service: bool) -> _Output | None:
 
 
 def announce(line: str, log: Logger) -> None:
-    """Write a line of a service to standard output; log a warning if it is full or has no reader.
+    """Write a service's line to standard output; log a warning if that is full or has no reader.
 
-    The line is written immediately, without `print`: the interpreter would try again at exit, and fail.
+    The line is written immediately and not with `print`; otherwise, the interpreter would try again at exit, and fail.
 
     Args:
         line: the line, without its end.
@@ -136,8 +136,8 @@ def say(program: str, text: object) -> None:
     """Write an error line without control codes to standard error, if it is open.
 
     Args:
-        program: the program's name as the user called it.
-        text: the text of the line; it is cut if very long.
+        program: the program's name in the user's command line.
+        text: the text of the line, which is shortened if it is very long.
     """
     if sys.stderr is None:
         return
@@ -146,7 +146,7 @@ def say(program: str, text: object) -> None:
 
 
 def printable(text: str) -> str:
-    """Return text on one line, without characters that could move a terminal's cursor."""
+    """Return text on one line, without characters that can move a terminal's cursor."""
     return (
         text
         if text.isprintable()

@@ -1,7 +1,7 @@
-"""Make and run the Typer app of a command, and print its output: styled in a terminal, plain elsewhere.
+"""Create and run the Typer app of a command, and print its output, which is styled in a terminal and plain elsewhere.
 
-Wrong arguments end a command with one line and status 2. In a terminal, rich fits tables to the width; in a pipe or
-file, a table is text in aligned columns without cuts, so other programs can read it.
+Invalid arguments end a command with one line and status 2. In a terminal, rich fits tables to the width. In a pipe or
+file, a table is text in aligned columns that are never shortened, so other programs can read it.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
 
     Args:
         app: the app.
-        program: the program's name as the user called it, for the help and errors.
+        program: the program's name in the user's command line, for help and errors.
         arguments: the arguments after the program's name.
     """
     try:
         status = app(args=list(arguments), prog_name=program, standalone_mode=False)
     except _UsageError as error:
         message = error.format_message()
-        if message:  # an app called without a subcommand has printed its help
+        if message:  # an app that was called without a subcommand has printed its help
             say(program, message)
         return error.exit_code
     except OSError as error:  # an unreadable or unwritable file
@@ -72,8 +72,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], styles: I
 
     Args:
         columns: the names.
-        rows: cells as text.
-        styles: one for each row, in a terminal.
+        rows: the cells of each row, as text.
+        styles: the style of each row in a terminal.
     """
     rows = [tuple(row) for row in rows]
     console = Console(highlight=False)
@@ -99,7 +99,7 @@ def counted(count: int, noun: str) -> str:
 def errors_on_one_line(*kinds: type[Exception]) -> Iterator[None]:
     """End the program with exit status 1 and an error on stderr if a schema, a definition or a file is wrong.
 
-    Each problem has one line.
+    Each problem is printed on its own line.
 
     Args:
         kinds: exceptions other than `SchemaError` and `OSError` that the user can fix.

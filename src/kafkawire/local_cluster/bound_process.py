@@ -1,7 +1,7 @@
-"""Run a program that ends with its parent: `python -I -S bound_process.py PARENT_PID COMMAND ARGUMENT…`.
+"""Run a program that ends when its parent does: `python -I -S bound_process.py PARENT_PID COMMAND ARGUMENT…`.
 
-This process asks the kernel to send it SIGKILL once its parent is gone, and the program then takes its place. Only
-Linux supports this. This file runs as a script, once for each member of a cluster, and imports little.
+This process asks the kernel to send it SIGKILL once its parent is gone, and is then replaced by the program. Only Linux
+supports this. The file runs as a script, once for each member of a cluster, so it imports little.
 
 Source: `PR_SET_PDEATHSIG` in prctl(2).
 """
@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def run_bound(parent_pid: int, command: list[str]) -> None:
-    """Replace this process with a program that ends with its parent.
+    """Replace this process with a program that ends when its parent does.
 
     Args:
         parent_pid: the present or former parent of this process.

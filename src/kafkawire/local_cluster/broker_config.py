@@ -1,4 +1,4 @@
-"""The properties of a broker in a cluster on this machine, by Kafka's names.
+"""The properties of a broker in a cluster on this machine, keyed by Kafka's names.
 
 Other properties keep Kafka's defaults. Every topic has three replicas, or one on each broker of a smaller cluster.
 Sessions are shorter, so the cluster notices a killed member sooner.
@@ -21,14 +21,14 @@ _MIN_IN_SYNC: Final = 2
 #: A third of Kafka's default.
 _SESSION_TIMEOUT_MS: Final = 6_000
 
-#: Brokers start along with their ZooKeeper, which takes a second, or many times that on a loaded machine.
+#: Brokers start together with ZooKeeper, which takes a second, or many times that on a loaded machine.
 _CONNECTION_TIMEOUT_MS: Final = 30_000
 
-#: A tenth of Kafka's default: when all brokers stop together, the last ones find no other leader and retry in vain.
+#: A tenth of Kafka's default. When all brokers stop together, the last ones find no other leader and retry in vain.
 _SHUTDOWN_BACKOFF_MS: Final = 500
 
-#: A tenth of Kafka's default: a follower that learns of a new topic before its leader does is refused once, which would
-#: delay the first acks=all acknowledgement.
+#: A tenth of Kafka's default. A follower that learns of a new topic before the leader does is refused once, and a
+#: longer backoff would delay the first acknowledgement with acks=all.
 _FETCH_BACKOFF_MS: Final = 100
 
 #: Properties that differ between the brokers of a cluster, or that concern its files.
@@ -50,10 +50,10 @@ def checked_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return options for all brokers of a cluster.
 
     Args:
-        options: by Kafka's names.
+        options: the options, keyed by Kafka's names.
 
     Raises:
-        ConfigurationError: the cluster sets one of them itself.
+        ConfigurationError: the cluster itself sets one of them.
     """
     for name, value in options.items():
         if name in _OWN:
@@ -69,7 +69,7 @@ def broker_properties(
     Args:
         broker_id: its id.
         address: where it listens, as `host:port`.
-        zookeeper_connect: the ZooKeeper of the cluster.
+        zookeeper_connect: the address of the cluster's ZooKeeper.
         data: the folder for its files.
         brokers: the number of brokers in the cluster.
         options: options for all brokers; see `checked_options`.

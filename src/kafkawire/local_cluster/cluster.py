@@ -4,7 +4,7 @@
         cluster.kill(1)
         cluster.restart(1)
 
-The supervisor runs on an event loop in its own thread, which the kernel regards as the members' parent.
+The supervisor runs on an event loop in its own thread, which is the members' parent for the kernel.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from kafkawire.sdk.transport import fork
 
 __all__ = ["Cluster"]
 
-#: A broker's id, or the ZooKeeper that the cluster has started.
+#: A broker's id, or "zookeeper" for the server that the cluster has started.
 Member = int | Literal["zookeeper"]
 
-#: Every start or stop of a member finishes within this time.
+#: Starting or stopping a member takes at most this long.
 _TIMEOUT_SECONDS: Final = 200.0
 
 
 class Cluster:
-    """Run a cluster of brokers, each in its own process, with a ZooKeeper.
+    """Run a cluster of brokers, each in its own process, and a ZooKeeper server.
 
-    All methods block, can be called from any thread, and act like the commands `kafkawire cluster …`, which also
-    work on this cluster. Members are named by broker id, from 1, or "zookeeper".
+    All methods block, can be called from any thread, and act like the commands `kafkawire cluster …`, which also work
+    with this cluster. A member is identified by its broker id, starting at 1, or by "zookeeper".
 
     Args:
-        data_dir: the folder for its files, created if it does not exist; None for a temporary one, created by `start`
-            and removed by `close` or at the end of the program.
+        data_dir: the folder for the cluster's files, created if it does not exist; None for a temporary folder, which
+            `start` creates, and which is removed by `close` or at the end of the program.
         brokers: the number of brokers; None for as many as the folder has, or three.
-        zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None to start one, which needs Java, and
-            the jars from pyspark or from Debian's package `zookeeper`.
-        options: options for all brokers, by the dotted names from Kafka's documentation.
+        zookeeper: the address of a ZooKeeper, as `host:port,host:port/chroot`; None to start one, which requires Java,
+            and the jars from pyspark or from Debian's package `zookeeper`.
+        options: options for all brokers, keyed by the dotted names from Kafka's documentation.
 
     Raises:
-        ConfigurationError: an argument is invalid, or the cluster sets one of the options itself.
+        ConfigurationError: an argument is invalid, or the cluster itself sets one of the options.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Cluster:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The address of each broker, as `host:port`, by its id.
+        """The address of each broker, as `host:port`, keyed by broker id.
 
         Raises:
             Closed: the cluster is not running.
@@ -105,7 +105,7 @@ class Cluster:
 
     @property
     def zookeeper(self) -> str:
-        """The ZooKeeper of the cluster, as `zookeeper.connect`.
+        """The address of the cluster's ZooKeeper, in the form of `zookeeper.connect`.
 
         Raises:
             Closed: the cluster is not running.
@@ -114,7 +114,7 @@ class Cluster:
 
     @property
     def states(self) -> dict[int, str]:
-        """The state of each broker, by its id: starting, running, paused, stopping, stopped, killed or ended.
+        """The state of each broker, keyed by id: starting, running, paused, stopping, stopped, killed or ended.
 
         Raises:
             Closed: the cluster is not running.
@@ -122,7 +122,7 @@ class Cluster:
         return {int(broker.name): broker.state.value for broker in self._running.record.brokers}
 
     def start(self) -> None:
-        """Start ZooKeeper and all brokers, and wait until each broker knows all others; brokers keep their ports.
+        """Start ZooKeeper and all brokers, and wait until each broker knows all others. Brokers keep their ports.
 
         Raises:
             LocalProtocolError: the cluster is already running.
@@ -150,7 +150,7 @@ class Cluster:
             self._supervisor = supervisor
 
     def stop(self, member: Member | None = None) -> None:
-        """Stop a member, or the whole cluster, as SIGTERM does; the files are kept.
+        """Stop a member, or the whole cluster, as SIGTERM does. The files are kept.
 
         Args:
             member: the member; None for all.
@@ -196,7 +196,7 @@ class Cluster:
         self._act("resume", member)
 
     def restart(self, member: Member) -> None:
-        """Start a member with its existing files and port, and wait until it is ready; stop it first if it is running.
+        """Start a member with its existing files and port, and wait until it is ready; if it is running, stop it first.
 
         Raises:
             ClusterError: the member could not be started; the text includes the end of its log.

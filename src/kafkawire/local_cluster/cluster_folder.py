@@ -1,4 +1,4 @@
-"""The folder of a cluster on this machine: its files, the lock of its supervisor, and `cluster.json`.
+"""The folder of a cluster on this machine: its files, the lock held by its supervisor, and `cluster.json`.
 
     cluster.json        every member with its address, pid and state; replaced as a whole on each change
     control.json        how commands reach the supervisor; readable only by its user
@@ -7,7 +7,8 @@
     broker-ID/          a broker's files
     zookeeper/          ZooKeeper's files
 
-The supervisor holds a lock that the kernel releases when its process ends, so commands know whether there is one.
+The supervisor holds a lock, which the kernel releases when the process ends, so commands know whether there is a
+supervisor.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["ZOOKEEPER", "ClusterError", "ClusterFolder", "ClusterRecord", "Membe
 #: The name of the only member that is not a broker.
 ZOOKEEPER: Final = "zookeeper"
 
-#: Commands hold the lock for a few milliseconds, to correct the record of a cluster without a supervisor.
+#: Commands hold the lock for a few milliseconds to correct the record of a cluster that has no supervisor.
 _LOCK_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.02
 
@@ -47,7 +48,7 @@ class MemberRecord(NamedTuple):
         address: where it listens, as `host:port`.
         state: its state.
         process: its process; None if it has none.
-        exit_status: the status of its last process, negative if a signal ended it; None before and while it runs.
+        exit_status: the exit status of its last process, negative if a signal ended it; None if it has not ended.
     """
 
     name: str
@@ -70,8 +71,8 @@ class ClusterRecord(NamedTuple):
     """The content of `cluster.json`.
 
     Attributes:
-        brokers: in order of their ids.
-        zookeeper: the ZooKeeper of the cluster; None if it uses another one.
+        brokers: the brokers, in order of their ids.
+        zookeeper: the ZooKeeper that the cluster has started; None if it uses another one.
         zookeeper_connect: where brokers reach ZooKeeper, in the form of `zookeeper.connect`.
     """
 
@@ -86,7 +87,7 @@ class ClusterRecord(NamedTuple):
 
     @property
     def bootstrap(self) -> str:
-        """The addresses that clients connect to."""
+        """The addresses to which clients connect."""
         return ",".join(broker.address for broker in self.brokers)
 
 
@@ -107,7 +108,7 @@ class ClusterFolder:
 
     @property
     def control_path(self) -> Path:
-        """The file that says how to reach the supervisor."""
+        """The file that contains how to reach the supervisor."""
         return self.path / "control.json"
 
     @property
@@ -128,7 +129,7 @@ class ClusterFolder:
         return self.path / "logs" / f"{_file_stem(name)}.log"
 
     def create(self) -> None:
-        """Create the folder and its subfolders where missing.
+        """Create the folder and its subfolders if they are missing.
 
         Raises:
             OSError: a folder cannot be created.
@@ -177,7 +178,7 @@ class ClusterFolder:
             return ClusterRecord(tuple(brokers), own, str(zookeeper["address"]))
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise ClusterError(f"{self.record_path} is not a valid record of a cluster ({reason})") from None
+            raise ClusterError(f"{self.record_path} is not a valid cluster record ({reason})") from None
 
     def write(self, record: ClusterRecord) -> None:
         """Replace `cluster.json`.
@@ -192,7 +193,7 @@ class ClusterFolder:
 
 
 def replace_file(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file as a whole: a reader sees either the old content or the new.
+    """Replace a file atomically: a reader sees either the old content or the new.
 
     Args:
         path: the file.

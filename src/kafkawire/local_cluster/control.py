@@ -1,7 +1,7 @@
-"""How commands reach the supervisor of a cluster: one line of JSON over loopback, answered by another.
+"""The connection between commands and a cluster's supervisor: one line of JSON over loopback, and one as the answer.
 
 The port and a secret are in `control.json`, which only the supervisor's user can read. A socket file would need no
-secret, but its path is limited to 107 bytes. The answer is sent once the action is done.
+secret, but its path is limited to 107 bytes. The answer is sent once the action is complete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _LINE_BYTES_MAX: Final = 4_096
 #: A command sends its request as soon as it connects.
 _REQUEST_SECONDS: Final = 5.0
 
-#: A restart can take as long as a stop and a start; stopping all can take as long as stopping a broker, then ZooKeeper.
+#: Restarting a member takes at most as long as stopping and starting it; stopping all members takes at most as long as
+#: stopping a broker and then ZooKeeper.
 _ANSWER_SECONDS: Final = 180.0
 
 
@@ -34,7 +35,7 @@ class ControlServer:
 
     Args:
         folder: the folder of the cluster.
-        act: performs an action on a member (None: the whole cluster); its `ClusterError` is sent to the command.
+        act: performs an action on a member (None for the whole cluster); a `ClusterError` is sent to the command.
     """
 
     def __init__(self, folder: ClusterFolder, act: Callable[[str, str | None], Awaitable[None]]) -> None:
@@ -55,7 +56,7 @@ class ControlServer:
         replace_file(self._folder.control_path, json.dumps({"port": port, "secret": self._secret}) + "\n", 0o600)
 
     async def close(self) -> None:
-        """Remove `control.json`, answer pending requests, and stop listening; do nothing before `start`."""
+        """Remove `control.json`, answer pending requests, and stop listening; before `start`, do nothing."""
         if self._server is None:  # the file may belong to another supervisor
             return
         self._folder.control_path.unlink(missing_ok=True)
@@ -73,7 +74,7 @@ class ControlServer:
             error = await self._done(line)
             writer.write(json.dumps({"error": error}).encode() + b"\n")
             await writer.drain()
-        except (OSError, TimeoutError, ValueError):  # the command has gone, or is not one of ours
+        except (OSError, TimeoutError, ValueError):  # the command has ended, or is not one of ours
             return
         finally:
             self._answering.discard(task)
@@ -83,11 +84,11 @@ class ControlServer:
         """Perform a request; return the error, or None.
 
         Raises:
-            ValueError: the line is not a request, or lacks the secret.
+            ValueError: the line is not a request, or does not contain the secret.
         """
         request = json.loads(line)
         if not isinstance(request, dict) or not secrets.compare_digest(str(request.get("secret")), self._secret):
-            raise ValueError("not a command's request")
+            raise ValueError("this is not a request from a command")
         try:
             await self._act(str(request["action"]), request["member"])
         except (ClusterError, OSError) as error:
@@ -96,7 +97,7 @@ class ControlServer:
 
 
 def request_action(folder: ClusterFolder, action: str, member: str | None) -> bool:
-    """Have the supervisor of a cluster perform an action, and wait until it is done.
+    """Ask the supervisor of a cluster to perform an action, and wait until it is complete.
 
     Args:
         folder: the folder of the cluster.
@@ -107,7 +108,7 @@ def request_action(folder: ClusterFolder, action: str, member: str | None) -> bo
         Whether there is a supervisor that accepts requests.
 
     Raises:
-        ClusterError: the supervisor refuses, the action failed, or the supervisor ended in the meantime.
+        ClusterError: the supervisor refused, the action failed, or the supervisor ended in the meantime.
     """
     try:
         control = json.loads(folder.control_path.read_bytes())

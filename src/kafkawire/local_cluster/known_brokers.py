@@ -1,6 +1,6 @@
-"""Find out which brokers a broker knows: a new one accepts requests before its cluster's controller has announced it.
+"""Find out which brokers a broker knows, since a new one accepts requests before the controller has announced it.
 
-Until then, clients of the cluster cannot find it, and no replica can be placed on it.
+Until then, clients cannot find the new broker, and no replica can be placed on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["ANSWER_MS", "answer_of", "known_brokers"]
 
-#: A paused broker, or one that does not accept requests yet, does not answer.
+#: How long to wait for an answer. A paused broker, or one that does not accept requests yet, does not answer.
 ANSWER_MS: Final = 1_000
 _SETTINGS: Final = ConnectionSettings("kafkawire-cluster", ANSWER_MS, ANSWER_MS)
 

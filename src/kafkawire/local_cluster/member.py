@@ -1,10 +1,11 @@
-"""A member of a cluster on this machine: one process at a time, its log and its state.
+"""A member of a cluster on this machine: one process at a time, with its log and its state.
 
-A member is running once its owner considers it ready: a ZooKeeper listens, or a broker is announced in its cluster.
+A member is running once its owner considers it ready: ZooKeeper once it listens, a broker once its cluster announces
+    it.
 
-All calls come from one event loop's thread, which lives as long as the member has a process: on Linux, the kernel
-kills the process when the thread that started it ends. A separate thread waits for the process to end. While a
-member is stopping, only the end of its process completes the stop.
+All calls come from the thread of one event loop, which must live as long as the member has a process, since on Linux
+the kernel kills a process when the thread that started it ends. A separate thread waits for the process to end. A
+member that is stopping has stopped only when its process has ended.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Member", "listens"]
 
-#: A broker takes half a second on an idle machine and ZooKeeper one; a loaded machine takes longer.
+#: On an idle machine, a broker takes half a second and ZooKeeper one second; on a loaded machine, they take longer.
 _START_SECONDS: Final = 60.0
 
-#: A broker hands over leadership of its partitions and syncs its logs, which takes up to a minute in all.
+#: A broker hands over the leadership of its partitions and syncs its logs, which takes up to a minute in total.
 _STOP_SECONDS: Final = 75.0
 
-#: A signal stops each thread the next time it runs, which can be late on a loaded machine.
+#: A signal stops each thread when it runs next, which may take a while on a loaded machine.
 _SIGNAL_SECONDS: Final = 10.0
 
 _ATTEMPT_SECONDS: Final = 0.02
@@ -48,15 +49,15 @@ class Member:
     """A member of a cluster.
 
     Args:
-        record: its name and address, in a state without a process.
+        record: its name and address, with a state in which it has no process.
         command: the command that runs it.
-        log: the file that its output is appended to.
+        log: the file to which its output is appended.
         on_change: called after each change of the record.
         can_be_used: whether the member is ready; see `listens`.
 
     Attributes:
         record: its current state.
-        may_start: whether a process may be started; false while the cluster is stopping.
+        may_start: whether a process may be started; False while the cluster is stopping.
     """
 
     def __init__(
@@ -89,13 +90,13 @@ class Member:
         """Start the process, and wait until it is ready.
 
         Raises:
-            ClusterError: the member already has a process, or the new one ended or was not ready in time.
+            ClusterError: the member already has a process, or the new process ended or was not ready in time.
             OSError: the process cannot be started.
         """
         if self.state.has_process:
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
         if not self.may_start:
-            raise ClusterError(f"{self.record.full_name} cannot start: the cluster is stopping")
+            raise ClusterError(f"{self.record.full_name} cannot start, since the cluster is stopping")
         self._spawn()
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -134,7 +135,7 @@ class Member:
         """Pause the process with SIGSTOP; its connections stay open.
 
         Raises:
-            ClusterError: the member is not running, or ends meanwhile.
+            ClusterError: the member is not running, or ends in the meantime.
         """
         if self.state not in (MemberState.STARTING, MemberState.RUNNING):
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
@@ -144,14 +145,14 @@ class Member:
         """Resume a paused process.
 
         Raises:
-            ClusterError: the member is not paused, or ends meanwhile.
+            ClusterError: the member is not paused, or ends in the meantime.
         """
         if self.state is not MemberState.PAUSED:
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
         await self._signal(signal.SIGCONT, lambda: self.state is not MemberState.PAUSED)
 
     async def restart(self) -> None:
-        """Stop the process, if there is one, and start another with the same files; see `start`."""
+        """Stop the process, if there is one, and start a new one with the same files; see `start`."""
         await self.stop()
         await self.start()
 
@@ -177,7 +178,7 @@ class Member:
             bound = [sys.executable, "-I", "-S", bound_process.__file__, str(os.getpid())]
             command = [*bound, *command]
         with self.log.open("ab") as output:
-            # In its own session, so Ctrl-C only reaches the supervisor, which stops the members in order.
+            # The process has its own session, so Ctrl-C reaches only the supervisor, which stops the members in order.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -250,7 +251,7 @@ class Member:
 
 
 async def listens(address: Address) -> bool:
-    """Tell whether a process accepts connections."""
+    """Return whether a process accepts connections at an address."""
     try:
         _, writer = await asyncio.open_connection(address.host, address.port)
     except OSError:

@@ -1,4 +1,4 @@
-"""The states of a member of a cluster on this machine: a broker, or its ZooKeeper."""
+"""The states of a member (a broker or ZooKeeper) of a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["MEMBER_EDGES", "MemberState"]
 class MemberState(Enum):
     """The state of a member; the values are those in `cluster.json`."""
 
-    #: It has no process: it has not been started yet, or was told to stop.
+    #: It has no process, since it has not been started yet, or was told to stop.
     STOPPED = "stopped"
     #: Its process is running but not ready yet.
     STARTING = "starting"
@@ -23,9 +23,9 @@ class MemberState(Enum):
     PAUSED = "paused"
     #: It was told to stop, but its process is still running.
     STOPPING = "stopping"
-    #: It has no process: it was killed on request, or because it took too long to stop.
+    #: It has no process, since it was killed, either on request or because it took too long to stop.
     KILLED = "killed"
-    #: It has no process, though no command asked for that: it failed, or another program ended it.
+    #: It has no process, although no command asked for that: it failed, or another program ended it.
     ENDED = "ended"
 
     @property
@@ -37,7 +37,7 @@ class MemberState(Enum):
 _START: Final = {MemberState.STARTING: "start, restart"}
 _ENDS: Final = {MemberState.STOPPING: "stop, restart", MemberState.KILLED: "kill", MemberState.ENDED: "it ends"}
 
-#: How a member changes.
+#: The transitions between the states of a member.
 MEMBER_EDGES: Final = Edges(
     "a member of a cluster",
     (MemberState.STOPPED,),

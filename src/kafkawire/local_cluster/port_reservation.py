@@ -1,9 +1,9 @@
 """Ports on loopback that stay reserved for a cluster, even while one of its members is down.
 
 The kernel picks ports for outgoing connections, and for servers without a fixed port, from one range
-(`net.ipv4.ip_local_port_range`). A free port in that range may be taken before its server listens, or while
-the server is restarting; its clients would then talk to another program. So these ports are below that range,
-and a locked file reserves each port among the programs that use this module.
+(`net.ipv4.ip_local_port_range`). A free port in that range may be taken before its server listens, or while the server
+is restarting, and its clients would then talk to another program. Therefore these ports are below that range, and a
+locked file reserves each port among the programs that use this module.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kafkawire.local_cluster.cluster_folder import ClusterError
 
 __all__ = ["PORTS", "PortReservation", "reserve_free_port", "reserve_port"]
 
-#: Below the kernel's range, which begins at 32,768, and above the default ports of servers.
+#: The ports are below the kernel's range, which begins at 32,768, and above the default ports of servers.
 PORTS: Final = range(20_000, 32_000)
 
 _HOST = "127.0.0.1"
 
 
 class PortReservation:
-    """A port that no other holder of a reservation uses; created by the functions of this module.
+    """A port that no other user of this module can reserve; created by the module's functions.
 
     Args:
         port: the port.
@@ -49,12 +49,12 @@ def reserve_port(port: int) -> PortReservation:
     """Reserve one port.
 
     Raises:
-        ClusterError: another program is listening on it, or has reserved it.
+        ClusterError: another program is listening on the port, or has reserved it.
         OSError: the locks cannot be written.
     """
     reservation = _try_to_reserve(port)
     if reservation is None:
-        raise ClusterError(f"another program uses port {port} on {_HOST}")
+        raise ClusterError(f"port {port} on {_HOST} is used by another program")
     return reservation
 
 
@@ -69,7 +69,7 @@ def reserve_free_port() -> PortReservation:
         reservation = _try_to_reserve(port)
         if reservation is not None:
             return reservation
-    raise ClusterError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
+    raise ClusterError(f"no port between {PORTS.start} and {PORTS.stop - 1} is free")
 
 
 def _try_to_reserve(port: int) -> PortReservation | None:

@@ -1,4 +1,4 @@
-"""Identify the process of a stored pid: a pid is reused once its process has ended, but the start time differs.
+"""Identify the process with a stored pid. A pid may be reused once its process has ended, but the start time differs.
 
 A process is signalled only if it is still the same one. On Linux, nothing can happen between the check and the
 signal; elsewhere, the pid would have to be reused within microseconds.
@@ -18,7 +18,7 @@ __all__ = ["ProcessIdentity", "identify", "is_running", "send_signal"]
 
 _PROC = Path("/proc")
 
-#: Where `stat` has the start time, in clock ticks since boot: the index of the field after the program's name.
+#: The index, among the fields after the program's name, of the start time in `stat`, in clock ticks since boot.
 _START_FIELD = 19
 
 
@@ -27,7 +27,7 @@ class ProcessIdentity(NamedTuple):
 
     Attributes:
         pid: its number.
-        started: when it was started, in a form that only this module reads.
+        started: its start time, in a form that only this module interprets.
     """
 
     pid: int
@@ -35,7 +35,7 @@ class ProcessIdentity(NamedTuple):
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return the identity of the process that now has a pid; None if there is none or it has ended."""
+    """Return the identity of the process that has a pid now; None if there is none, or if it has ended."""
     if pid <= 0:
         return None
     started = _started(pid) if (_PROC / "self" / "stat").exists() else _started_by_ps(pid)
@@ -48,10 +48,10 @@ def is_running(process: ProcessIdentity) -> bool:
 
 
 def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:
-    """Send a signal to a process, and return whether it was still there to receive it.
+    """Send a signal to a process; return whether the process still existed.
 
     Raises:
-        PermissionError: it belongs to another user.
+        PermissionError: the process belongs to another user.
     """
     try:
         if not hasattr(os, "pidfd_open"):

@@ -1,4 +1,4 @@
-"""Read the record of a cluster that another process runs or used to run, and act on its members.
+"""Read the record of a cluster that another process runs or has run, and act on its members.
 
 Each command first looks for the supervisor. If there is none, it kills any members left by a killed supervisor and
 corrects `cluster.json`.
@@ -16,7 +16,8 @@ from kafkawire.local_cluster.supervisor import end_left_members
 
 __all__ = ["act_on", "current_record"]
 
-#: A supervisor accepts requests a few ms after taking the lock, and releases the lock as quickly after the last one.
+#: A supervisor accepts requests a few milliseconds after taking the lock, and releases the lock just as quickly after
+#: the last request.
 _PATIENCE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.02
 
@@ -42,7 +43,7 @@ def current_record(folder: ClusterFolder) -> tuple[ClusterRecord, bool]:
 
 
 def act_on(folder: ClusterFolder, action: str, member: str | None) -> None:
-    """Perform an action on a member of a running cluster, and wait until it is done.
+    """Perform an action on a member of a running cluster, and wait until it is complete.
 
     Args:
         folder: the folder of the cluster.
@@ -50,7 +51,7 @@ def act_on(folder: ClusterFolder, action: str, member: str | None) -> None:
         member: a broker's id, or "zookeeper"; None to stop the whole cluster.
 
     Raises:
-        ClusterError: no cluster is running there, the cluster refuses, or the action failed.
+        ClusterError: no cluster is running there, the cluster refused, or the action failed.
         OSError: the folder cannot be read.
     """
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -58,7 +59,7 @@ def act_on(folder: ClusterFolder, action: str, member: str | None) -> None:
         if time.monotonic() > deadline:
             raise ClusterError(f"the cluster in {folder.path} does not accept requests")
         time.sleep(_PAUSE_SECONDS)
-    if member is None:  # wait until its process has released the folder
+    if member is None:  # wait until the supervisor's process has released the folder
         lock = folder.lock(_PATIENCE_SECONDS)
         if lock is not None:
             os.close(lock)

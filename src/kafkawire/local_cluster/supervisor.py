@@ -1,8 +1,8 @@
-"""The supervisor of a cluster on this machine: it starts and stops the members, and keeps `cluster.json` up to date.
+"""The supervisor of a cluster on this machine, which starts and stops the members and keeps `cluster.json` up to date.
 
 One supervisor owns a folder at a time. It starts ZooKeeper together with the brokers and stops it last. A member that
-ends on its own is shown as such, and is not restarted. If the supervisor itself is killed, Linux ends the members with
-it; on other systems, the next command on the folder does so.
+ends on its own is shown as ended, and is not restarted. If the supervisor itself is killed, Linux kills the members
+too; on other systems, the next command that uses the folder kills them.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ __all__ = ["BROKERS_MAX", "BROKER_COMMAND", "ClusterSettings", "Supervisor", "en
 
 _log = logging.getLogger("kafkawire.cluster")
 
-#: The command that runs a broker, before `--config FILE`.
+#: The command that runs a broker, to which `--config FILE` is appended.
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkawire", "broker")
 
 #: Each broker is a process of about 60 MB; a machine can run dozens.
 BROKERS_MAX: Final = 100
 
-#: The number of brokers of a new cluster.
+#: The number of brokers in a new cluster.
 _BROKERS: Final = 3
 
 #: How often the supervisor looks for members that other programs have paused with a signal.
@@ -60,7 +60,7 @@ _OBSERVE_SECONDS: Final = 0.5
 #: How long an external ZooKeeper may take to accept a connection.
 _ZOOKEEPER_SECONDS: Final = 5.0
 
-#: How long the brokers of a cluster may take to learn of a newly announced one, and how often they are asked.
+#: How long the brokers of a cluster may take to learn of a newly announced broker, and how often they are asked.
 _KNOWN_SECONDS: Final = 30.0
 _KNOWN_PAUSE_SECONDS: Final = 0.02
 
@@ -70,13 +70,13 @@ _PAUSE_SECONDS: Final = 0.01
 
 
 class ClusterSettings(NamedTuple):
-    """The settings that a cluster is started with.
+    """The settings with which a cluster is started.
 
     Attributes:
         brokers: the number of brokers; None for as many as the folder has, or three.
-        zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None to start one.
-        options: options for all brokers, by Kafka's names.
-        broker_command: the command that runs a broker, before `--config FILE`; None for `BROKER_COMMAND`.
+        zookeeper: the address of a ZooKeeper, as `host:port,host:port/chroot`; None to start one.
+        options: options for all brokers, keyed by Kafka's names.
+        broker_command: the command that runs a broker, to which `--config FILE` is appended; None for `BROKER_COMMAND`.
     """
 
     brokers: int | None = None
@@ -86,11 +86,11 @@ class ClusterSettings(NamedTuple):
 
 
 class Supervisor:
-    """The supervisor of a cluster; its calls come from one event loop, whose thread outlives the members.
+    """The supervisor of a cluster. Its calls come from one event loop, whose thread outlives the members.
 
     Args:
         folder: the folder of the cluster.
-        settings: the settings it is started with.
+        settings: the settings with which it is started.
         on_change: called with a member after each change of its record.
 
     Attributes:
@@ -133,9 +133,9 @@ class Supervisor:
         return ClusterRecord(tuple(records.values()), zookeeper, self._connect)
 
     async def start(self) -> None:
-        """Start all members, and wait until each broker knows all others; stop all if one fails.
+        """Start all members, and wait until each broker knows all others; if a member fails, stop them all.
 
-        A stop in the meantime ends the wait without an error.
+        If the cluster is stopped in the meantime, the wait ends without an error.
 
         Raises:
             ClusterError: another process runs the cluster, a port is in use, this machine has no ZooKeeper program, or
@@ -157,7 +157,7 @@ class Supervisor:
             raise
 
     async def _start_members(self) -> None:
-        """Start all members together: brokers load their code while ZooKeeper starts, and then wait for it."""
+        """Start all members together; brokers load their code while ZooKeeper starts, and then wait for it."""
         try:
             await asyncio.gather(*(member.start() for member in self._members.values()))
             await self._make_known(name for name in self._members if name != ZOOKEEPER)
@@ -166,7 +166,7 @@ class Supervisor:
                 raise
 
     async def _make_known(self, names: Iterable[str]) -> None:
-        """Wait until all running brokers know the named ones, so that replicas can be placed on them."""
+        """Wait until all running brokers know the named ones, on which replicas can then be placed."""
         wanted = {int(name) for name in names}
         deadline = time.monotonic() + _KNOWN_SECONDS
         while self._stopping is None:
@@ -203,7 +203,7 @@ class Supervisor:
         await asyncio.gather(*(member.kill() for member in self._members.values()))
 
     async def act(self, action: str, name: str | None) -> None:
-        """Perform a command's action, and wait until it is done.
+        """Perform a command's action, and wait until it is complete.
 
         Args:
             action: kill, stop, pause, resume or restart.
@@ -215,7 +215,7 @@ class Supervisor:
         """
         if name is None:
             if action != "stop":
-                raise ClusterError(f"{action} needs a member's id")
+                raise ClusterError(f"{action} requires the id of a member")
             self._begin_stop()
             await self.stopped.wait()
             return
@@ -236,7 +236,7 @@ class Supervisor:
             raise ClusterError("the cluster is stopping")
         if action in ("kill", "stop") and not member.state.has_process:
             raise ClusterError(f"{member.record.full_name} is {member.state.value}")
-        if action == "kill":  # even while its start or stop hangs
+        if action == "kill":  # even while it hangs in startup or shutdown
             await member.kill()
             return
         async with self._busy[name]:
@@ -324,7 +324,7 @@ class Supervisor:
 
 
 def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
-    """Kill the members that a killed supervisor left behind, and correct `cluster.json`; the caller holds the lock.
+    """Kill the members left behind by a killed supervisor, and correct `cluster.json`. The caller holds the lock.
 
     Returns:
         The new content of the file; None if there is no file.
@@ -354,15 +354,15 @@ def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
 
 
 async def _is_announced(broker_id: int, address: Address) -> bool:
-    """Return whether the controller has announced a broker, and the broker knows that."""
+    """Return whether the controller has announced a broker, as seen by that broker."""
     return broker_id in await known_brokers(address)
 
 
 def _check_reachable(connect: str) -> None:
-    """Raise an error unless one of the servers of a ZooKeeper accepts connections."""
+    """Raise an error unless at least one server of a ZooKeeper ensemble accepts connections."""
     servers, _ = parse_connect("zookeeper", connect)
     for server in servers.split(","):
         address = Address.parse("zookeeper", server)
         with contextlib.suppress(OSError), socket.create_connection(address, _ZOOKEEPER_SECONDS):
             return
-    raise ConfigurationError("zookeeper", connect, "nothing listens there")
+    raise ConfigurationError("zookeeper", connect, "no server is listening at this address")

@@ -1,7 +1,7 @@
-"""A real ZooKeeper for a cluster on this machine: its program, configuration and command.
+"""A real ZooKeeper server for a cluster on this machine: its program, configuration and command.
 
-The program comes from the jars that pyspark ships, or from Debian's package; either runs on Java 8 or later. Its
-tick is 500 ms, so it grants sessions of one second or more, and ends each within half a second of its timeout.
+The program comes from the jars that pyspark ships, or from Debian's package; either runs on Java 8 or later. Its tick
+is 500 ms, so it grants sessions of one second or more, and ends each session within half a second of its timeout.
 
 Source: `QuorumPeerMain`, `ServerConfig` in Apache ZooKeeper; its administrator's guide.
 """
@@ -19,7 +19,7 @@ from kafkawire.local_cluster.cluster_folder import ClusterError
 
 __all__ = ["DEBIAN_JAR", "ZooKeeperProgram", "find_zookeeper", "zookeeper_properties"]
 
-#: Debian's jar lists the other jars that it needs.
+#: Debian's jar, which lists the other jars that it needs.
 DEBIAN_JAR: Final = Path("/usr/share/java/zookeeper.jar")
 
 _DEBIAN_RUNTIMES: Final = Path("/usr/lib/jvm")
@@ -37,8 +37,8 @@ _JARS: Final = (
     "log4j-core-*.jar",
 )
 
-#: The registry of a cluster is small and short-lived. Without the JVM's second compiler and parallel collector, a start
-#: takes 0.65 s of CPU instead of 1.1 s.
+#: A cluster's registry is small and short-lived. Without the JVM's second compiler and parallel collector, startup
+#: takes 0.65 s of CPU time instead of 1.1 s.
 _JAVA: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _TICK_MS: Final = 500
@@ -76,7 +76,7 @@ class ZooKeeperProgram(NamedTuple):
 
 
 def find_zookeeper() -> ZooKeeperProgram:
-    """Return the program of a ZooKeeper on this machine.
+    """Return the program of the ZooKeeper server on this machine.
 
     Raises:
         ClusterError: Java or the jars are missing; the text says what to install.
@@ -90,7 +90,7 @@ def find_zookeeper() -> ZooKeeperProgram:
         *(() if classpath else ("its jars (pip install 'kafkawire[spark]', or on Debian: apt-get install zookeeper)",)),
     ]
     raise ClusterError(
-        f"starting a ZooKeeper on this machine needs {' and '.join(missing)}; or pass the address of one "
+        f"to start a ZooKeeper on this machine, install {' and '.join(missing)}; or pass the address of one "
         "that is already running"
     )
 
@@ -99,7 +99,7 @@ def zookeeper_properties(data: Path, port: int) -> Mapping[str, str]:
     """Return the properties of a server on loopback.
 
     Args:
-        data: the folder of its files.
+        data: the folder for its files.
         port: where it listens.
     """
     return {
@@ -124,7 +124,7 @@ def _javas() -> Iterator[Path]:
 
 
 def _jars_of_spark() -> tuple[Path, ...]:
-    """Return the jars in pyspark's folder; none if a pattern matches nothing there."""
+    """Return the jars in pyspark's folder; none if any of the patterns matches nothing."""
     spec = find_spec("pyspark")
     for location in () if spec is None else spec.submodule_search_locations or ():
         found = [sorted(Path(location, "jars").glob(pattern)) for pattern in _JARS]

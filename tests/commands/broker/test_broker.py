@@ -175,7 +175,7 @@ def test_bad_configuration_file(tmp_path, capsys, text, reason):
     ("arguments", "status", "text"),
     [
         ([], 2, "--data (or --ephemeral, or log.dirs in --config)"),
-        (["--ephemeral", "--data", "x"], 2, "leave out --data"),
+        (["--ephemeral", "--data", "x"], 2, "--ephemeral and --data are mutually exclusive"),
         (["--ephemeral", "--listen", ":0", "--option", "listeners=A://:0"], 2, "are mutually exclusive"),
         (["--ephemeral", "--config", "/no/such/file"], 1, "/no/such/file"),
     ],
@@ -191,7 +191,7 @@ def test_arguments_that_do_not_fit(capsys, arguments, status, text):
     [
         (["--listen", "nowhere"], "--listen='nowhere': the port is missing"),
         (["--listen", "localhost:99999"], "port 99999 is outside 0 to 65535"),
-        (["--option", "num.partitions"], "'num.partitions' is not NAME=VALUE"),
+        (["--option", "num.partitions"], "'num.partitions' is not of the form NAME=VALUE"),
         (["--option", "num.partition=2"], "did you mean num.partitions"),
         (["--option", "port=9092"], "port='9092': no such option"),
         (["--option", "handlers=mine"], "handlers='mine': no such option"),

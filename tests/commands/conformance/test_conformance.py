@@ -66,7 +66,7 @@ def test_codec_without_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("codec", "--vectors", "nowhere"), "no such folder"),
+        (("codec", "--vectors", "nowhere"), "there is no folder nowhere"),
         (("codec", "--engine", "rust"), "native, python, construct"),
         (("run", "--bootstrap", "localhost:kafka"), "port 'kafka' is not a number"),
     ],

@@ -91,9 +91,9 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixt
             ["--only", "batches", "f"],
             "'batches' is unknown; expected one or more of file, batch, record, control, gap, entry, note, damage",
         ),
-        (["--from-offset", "-1", "f"], "'-1' is not a number from 0 to"),
-        (["--from-offset", "9" * 5000, "f"], "is not a number from 0 to"),
-        (["--max-bytes", "0", "f"], "'0' is not a number from 1 to 2147483647"),
+        (["--from-offset", "-1", "f"], "'-1' is not a number between 0 and"),
+        (["--from-offset", "9" * 5000, "f"], "is not a number between 0 and"),
+        (["--max-bytes", "0", "f"], "'0' is not a number between 1 and 2147483647"),
         ([""], "the path is empty"),
         (
             ["--topic", "__consumer_offset", "f"],

@@ -105,7 +105,7 @@ def test_explain_batch(segment: Path) -> None:
     with pytest.raises(DecodeError, match="partial batch: 76 bytes are needed, but 73 are left"):
         explain_batch(segment, 2)
     segment.write_bytes(segment.read_bytes()[:-73])
-    with pytest.raises(ValueError, match="has no batch 2; batches count from 0"):
+    with pytest.raises(ValueError, match="has no batch 2; batches are numbered from 0"):
         explain_batch(segment, 2)
 
 
@@ -161,7 +161,7 @@ def test_a_message_of_many_rows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     (*_, last) = run("explain", "MetadataRequest", 0, data.hex()).splitlines()
     frame = (len(data) + 10).to_bytes(4, "big") + bytes.fromhex("0003 0000 00000007 ffff") + data
     for output in (last, run("explain", frame.hex()).splitlines()[-1]):
-        assert output.endswith(" bytes left out, after 10 rows")
+        assert output.endswith(" bytes left out after 10 rows")
     rows, error = explain_message(MetadataRequest, 0, data)
     assert error is None
     assert b"".join(row.data for row in rows) == data
@@ -189,15 +189,15 @@ def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("HeartbeatRequest", 0, "00zz"), "non-hexadecimal"),
+        (("HeartbeatRequest", 0, "00zz"), "not hexadecimal"),
         (("HeartbeatRequest", 99, "00"), "HeartbeatRequest has no version 99"),
         (("HartbeatRequest", 0, "00"), "is it HeartbeatRequest?"),
         (("RecordBatch", 1, "00"), "RecordBatch has magic 2, not 1"),
         (("MessageSet", 2, "00"), "MessageSet has magic 0 and 1, not 2"),
         (("--api", "Fetch", "--api-version", 99, "00000000"), "FetchResponse has no version 99"),
-        (("x" * 100_000, 0, "00"), f"is named '{'x' * 59}…"),
-        (("HeartbeatRequest", 0), "give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE"),
-        ((), "give HEX of a whole frame"),
+        (("x" * 100_000, 0, "00"), f"record format '{'x' * 59}…"),
+        (("HeartbeatRequest", 0), "expected HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE"),
+        ((), "expected HEX of a whole frame"),
         (("HeartbeatRequest", 0, "@/no/such/file"), "No such file"),
         (("RecordBatch", 2, "--file", "/no/such/file"), "No such file"),
     ],
@@ -219,15 +219,15 @@ def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
             "HeartbeatRequest 0 000167000000010000 --request 00",
             "--request applies to a frame, but the input is a message",
         ),
-        ("0.log --schemas nowhere", "for a log segment, --schemas needs the types of keys or values: --key or"),
+        ("0.log --schemas nowhere", "for a log segment, --schemas requires --key or"),
         ("--file 0 --api Fetch", "--api applies to a frame, but the input is a log segment"),
-        ("--pcap FILE 00", "--pcap FILE is the only input: '00' would be ignored"),
+        ("--pcap FILE 00", "--pcap FILE cannot be combined with other input: '00'"),
         ("--pcap FILE --file 0", "--file applies to a log segment, but the input is a capture"),
-        ("0.log --position 0 --offset 0", "--offset and --position are mutually exclusive: give only one"),
-        ("0.log --position 0 --batch 0", "--batch and --position are mutually exclusive: give only one"),
+        ("0.log --position 0 --offset 0", "--offset and --position are mutually exclusive"),
+        ("0.log --position 0 --batch 0", "--batch and --position are mutually exclusive"),
         ("0.log --position -1", "Invalid value for '--position': "),
-        ("0.log --batch 0 --offset 0", "--batch and --offset are mutually exclusive: give only one"),
-        ("00 --request 00 --api Fetch", "--request and --api are mutually exclusive: give only one"),
+        ("0.log --batch 0 --offset 0", "--batch and --offset are mutually exclusive"),
+        ("00 --request 00 --api Fetch", "--request and --api are mutually exclusive"),
     ],
 )
 def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:

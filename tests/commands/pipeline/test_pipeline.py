@@ -170,17 +170,20 @@ def test_full_disk(folder: Path, tmp_path: Path) -> None:
     [
         (["audit", "--out", "o"], "expected folders, or --bootstrap"),
         (["audit", "/nowhere", "--bootstrap", "broker:9092", "--out", "o"], "expected folders, or --bootstrap"),
-        (["audit", "/nowhere", "--command-config", "f", "--out", "o"], "--command-config: only with --bootstrap"),
+        (["audit", "/nowhere", "--command-config", "f", "--out", "o"], "--command-config: requires --bootstrap"),
         (["audit", "--bootstrap", "b:1", "--command-config", "/no/file", "--out", "o"], "/no/file cannot be read"),
         (["audit", "/nowhere", "--split-bytes", "9", "--out", "o"], "--split-bytes: '9': expected 1048576 to"),
         (
             ["audit", "--bootstrap", "b:1", "--split-bytes", "1g", "--out", "o"],
-            "only for segments, not with --bootstrap",
+            "cannot be combined with --bootstrap",
         ),
         (["audit", "/nowhere"], "Missing option '--out'"),
         (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is not a time: expected 2026-03-01"),
         (["audit", "/nowhere", "--out", "o", "--since", "1960-01-01"], "'1960-01-01' is before 1970"),
-        (["audit", "/nowhere", "--out", "o", "--since", "2026-03-02", "--until", "2026-03-01"], "is after --until"),
+        (
+            ["audit", "/nowhere", "--out", "o", "--since", "2026-03-02", "--until", "2026-03-01"],
+            "is later than --until",
+        ),
         (["audit", "/nowhere", "--out", "o", "--fail-on", "good"], "'good' is not one of bad, warning, note"),
         (["adit"], "No such command 'adit'"),
     ],
@@ -217,8 +220,8 @@ def test_a_demo_to_its_end(tmp_path: Path) -> None:
     found = run("--out", out, "--no-browser", command=[sys.executable, "-c", DEMO])
     assert (found.returncode, found.stderr) == (0, "")
     damage = re.search(
-        r"in a copy, a byte of (clicks-\d) is flipped, a batch of (orders-\d) is there twice, "
-        r"a segment of (sensors-\d) is gone\n",
+        r"in a copy, a byte of (clicks-\d) is flipped, a batch of (orders-\d) is duplicated, "
+        r"a segment of (sensors-\d) is missing\n",
         found.stdout,
     )
     assert damage is not None, found.stdout

@@ -106,8 +106,8 @@ def test_why_not(monkeypatch: pytest.MonkeyPatch, package: str | None, java: str
         ('openjdk version "21" 2023-09-19', None),
         ('Picked up JAVA_TOOL_OPTIONS: -Dname="value"\nopenjdk version "25-ea" 2025-09-16', None),
         ('openjdk version "17.0.9" 2023-10-17', None),
-        ('java version "1.8.0_392"', "is Java 8, and Spark needs 17 or newer"),
-        ('openjdk version "16" 2021-03-16', "is Java 16, and Spark needs 17 or newer"),
+        ('java version "1.8.0_392"', "is Java 8, but Spark needs 17 or newer"),
+        ('openjdk version "16" 2021-03-16', "is Java 16, but Spark needs 17 or newer"),
     ],
 )
 def test_versions_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, text: str | None) -> None:

@@ -85,10 +85,10 @@ def test_import_of_history(tmp_path: Path, schemas: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--later", "b.jar"), "--later needs --history"),
-        (("--history", "--remove"), "--history only adds versions"),
-        (("--history", "--tables", "t"), "--history only adds versions"),
-        (("--history", "--forget"), "--history only adds versions"),
+        (("--later", "b.jar"), "--later requires --history"),
+        (("--history", "--remove"), "--history cannot be combined with"),
+        (("--history", "--tables", "t"), "--history cannot be combined with"),
+        (("--history", "--forget"), "--history cannot be combined with"),
     ],
 )
 def test_options_of_history(options: tuple[str, ...], reason: str) -> None:
@@ -124,7 +124,8 @@ def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
     path = tmp_path / "out" / "messages" / "ping.py"
     path.write_text(path.read_text() + "changed = True\n")
     output = run("check", *options, code=1)
-    assert output == "changed  messages/ping.py\nchange only the schemas, then run `kafkawire codegen generate`\n"
+    advice = "change the schemas, not the generated code, and then run `kafkawire codegen generate`"
+    assert output == f"changed  messages/ping.py\n{advice}\n"
     assert run("generate", *options) == "4 files, 1 changed\n"
 
 
@@ -142,7 +143,7 @@ def test_code_of_other_schemas_never_goes_into_our_own_package(
     files = {path: path.read_bytes() for path in ours.rglob("*.py")}
     (schemas / "messages" / "ping.yaml").rename(schemas / "messages" / "pong.yaml")
     assert run_app(app, "codegen", [command, "--schemas", str(schemas)]) == 2
-    assert "say where its code goes with --out" in capsys.readouterr().err  # on one line, however long the path
+    assert "so --out is required" in capsys.readouterr().err  # on one line, however long the path is
     assert {path: path.read_bytes() for path in ours.rglob("*.py")} == files
 
 

@@ -59,7 +59,7 @@ def test_a_record_batch() -> None:
     lines = run("show", "RecordBatch", 2).splitlines()
     assert "crc                     uint32    17            crc32c of attributes to the end" in lines
     assert "  compression           bits      0-2           none, gzip, snappy, lz4, zstd" in lines
-    assert lines[-1].endswith("as many as records_count says; compressed as attributes.compression says")
+    assert lines[-1].endswith("their number is in records_count; compressed as given in attributes.compression")
 
 
 def test_message_sets() -> None:
@@ -79,7 +79,7 @@ def test_bodies_of_control_records(name: str) -> None:
     [
         (("RecordBatch", 1), "error: RecordBatch has magic 2, not 1"),
         (("MessageSet", 2), "error: MessageSet has magic 0 and 1, not 2"),
-        (("RecordBatch", "--form", "json"), "error: a record format has only the form layout, not json"),
+        (("RecordBatch", "--form", "json"), "error: a record format can only be shown as layout, not as json"),
         (("RecordBach",), "is it RecordBatch?"),
         (("fetchrequest", 4), "is it FetchRequest?"),
         (("HeartbeatRequest", 99), "HeartbeatRequest has no version 99"),

@@ -81,7 +81,7 @@ def test_header_of_a_cut_batch(file):
     [
         (8, 0x7F, "are missing"),
         (11, 0x30, "the batch has 60 bytes, but at least 61 are needed"),
-        (16, 1, "the magic is 1, but batches of a log have 2"),
+        (16, 1, "the magic is 1, but a log has batches of 2"),
     ],
 )
 def test_header_refuses(file, tmp_path, byte, value, reason):

@@ -76,7 +76,7 @@ def test_a_file_that_is_too_large_is_damaged(disk, monkeypatch):
     write_file(disk, "p", b"name=1234")
     assert read_properties(disk, "p") == {"name": "1234"}
     write_file(disk, "p", b"name=12345")
-    with pytest.raises(DamagedFile, match="memory:p is damaged: it has more than 9 bytes"):
+    with pytest.raises(DamagedFile, match="memory:p is damaged: the file is larger than 9 bytes"):
         read_properties(disk, "p")
 
 

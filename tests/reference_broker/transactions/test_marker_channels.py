@@ -402,7 +402,7 @@ def test_response_that_leaves_markers_out(caplog):
     bench = Bench()
     bench.write(A)
     bench.take().end(WriteTxnMarkersResponse([]))
-    assert "broker 2 omitted it from its response" in caplog.messages[0]
+    assert "broker 2 omitted the marker in its response" in caplog.messages[0]
     bench.advance(20)
     assert partitions(bench.take()) == [A]
 

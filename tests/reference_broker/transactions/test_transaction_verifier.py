@@ -310,7 +310,7 @@ def test_failing_callback_holds_up_no_other(caplog):
     asked = bench.take()
     asked.end(response(asked))
     assert answers == [{}]
-    assert caplog.messages == [f"failed to process the answer about {other!r}"]
+    assert caplog.messages == [f"failed to process the answer for {other!r}"]
 
 
 BROKERS = st.sampled_from([2, 3])

@@ -1,6 +1,7 @@
 """`kafkawire broker`: run the reference broker in this process.
 
-Tests start and stop the broker often, so it must start quickly: `arguments.py` parses its arguments without Typer.
+Tests start and stop the broker often, so it must start quickly; therefore `arguments.py` parses its arguments without
+Typer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LISTEN = "127.0.0.1:9092"
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
-    """Run the broker until a signal stops it, and return the exit status.
+    """Run the broker until a signal stops it; return the exit status.
 
     Args:
         program: the program's name as the user called it, for the help and errors.
@@ -57,7 +58,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 
 def _addresses(broker: Broker) -> str:
-    """Return the addresses for clients, with the names of the listeners if there are several."""
+    """Return the addresses for clients; if there are several listeners, include their names."""
     if len(broker.addresses) == 1:
         return broker.bootstrap
     return " ".join(f"{name}://{address}" for name, address in broker.addresses.items())
@@ -66,7 +67,7 @@ def _addresses(broker: Broker) -> str:
 def _settings(
     parser: Parser, given: argparse.Namespace, config: ConfigFile | None
 ) -> tuple[dict[str, object], str | None]:
-    """Return the options and the folder (None for no files); the command line overrides the file."""
+    """Return the options and the folder (None for no files); the command line overrides the properties file."""
     for remark in () if config is None else config.remarks():
         _log.warning("%s", remark)
     known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
@@ -82,7 +83,7 @@ def _settings(
     data = given.data or (None if config is None else config.data_dir)
     if given.ephemeral:
         if given.data:
-            parser.error("--ephemeral keeps nothing in a folder: leave out --data")
+            parser.error("--ephemeral and --data are mutually exclusive")
         return options, None
     if data is None:
         parser.error("the following arguments are required: --data (or --ephemeral, or log.dirs in --config)")
@@ -122,5 +123,5 @@ def parser_for(program: str) -> Parser:
 def _option(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
     return name, value

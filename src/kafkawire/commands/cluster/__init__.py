@@ -1,1 +1,1 @@
-"""`kafkawire cluster`: brokers and a ZooKeeper, in processes on this machine."""
+"""`kafkawire cluster`: brokers and a ZooKeeper server, in processes on this machine."""

@@ -1,6 +1,6 @@
-"""The commands of `kafkawire cluster`. Exit status 1 means that the cluster refused or a member failed.
+"""The commands of `kafkawire cluster`. Exit status 1 means that the cluster refused a command or a member failed.
 
-`start` runs the cluster in the foreground, until a signal or `stop`; the other commands act on it from elsewhere.
+`start` runs the cluster in the foreground until a signal or `stop`; the other commands are sent from another terminal.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _act(action: str, member: str | None, data: Path) -> None:
 
 
 def _read_options(given: Sequence[str]) -> dict[str, str]:
-    """Return properties by name.
+    """Return the properties, keyed by name.
 
     Raises:
         typer.BadParameter: a property has no equals sign.
@@ -146,7 +146,7 @@ def _read_options(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{each!r} is not NAME=VALUE", param_hint="--option")
+            raise typer.BadParameter(f"{each!r} is not of the form NAME=VALUE", param_hint="--option")
         options[name.strip()] = value.strip()
     return options
 
@@ -162,7 +162,7 @@ async def _run(folder: ClusterFolder, settings: ClusterSettings) -> None:
         stops.append(asyncio.create_task(supervisor.kill() if stops else supervisor.stop()))
 
     for number in _STOP_SIGNALS:
-        # SIGHUP stays ignored under nohup; a shell without job control starts background commands with SIGINT ignored.
+        # Under nohup, SIGHUP stays ignored. A shell without job control starts background commands with SIGINT ignored.
         if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop)
     with Live(auto_refresh=False) if is_terminal else nullcontext() as live:
@@ -207,7 +207,7 @@ def _announce(record: ClusterRecord, folder: ClusterFolder) -> None:
 
 
 def _report(member: MemberRecord) -> None:
-    """Print a line about a changed member, for programs and logs."""
+    """Print a line about a member that has changed, for programs and logs."""
     status = "" if member.exit_status is None else f", exit status {member.exit_status}"
     announce(f"{member.full_name} is {member.state.value}{status}", _log)
 

@@ -1,4 +1,4 @@
-"""The tables of `kafkawire cluster`: its members, and the partitions with leader, in-sync replicas and lag."""
+"""The tables of `kafkawire cluster`: the members, and the partitions with their leader, in-sync replicas and lag."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
 
     Attributes:
         cells: the text of each row.
-        styles: one for each row.
+        styles: the style of each row.
     """
 
     cells: list[tuple[str, ...]]
@@ -41,7 +41,7 @@ def member_rows(record: ClusterRecord, view: ClusterView | None) -> Rows:
 
     Args:
         record: the cluster.
-        view: what its brokers report; None if none of them answers.
+        view: the state that its brokers report; None if none of them answers.
     """
     members = record.members
     return Rows([_member(each, view) for each in members], [_STYLES[each.state] for each in members])
@@ -51,7 +51,7 @@ def partition_rows(view: ClusterView, rows_max: int | None = None) -> Rows:
     """Return a row for each partition; if not all rows fit, partitions with problems come first.
 
     Args:
-        view: what the brokers report.
+        view: the state that the brokers report.
         rows_max: the maximum number of rows; None for all.
     """
     partitions = list(view.partitions)

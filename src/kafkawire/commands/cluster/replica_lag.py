@@ -1,7 +1,7 @@
-"""A cluster's state as its brokers report it: controller, leaders, in-sync replicas, and how far followers lag.
+"""A cluster's state as reported by its brokers: controller, leaders, in-sync replicas, and the lag of followers.
 
-Each broker is asked for the log end of its own replicas, using the debugging replica id (-2). A follower's lag is
-the distance from its own log end to its leader's. A broker that does not answer in time is left out.
+Each broker is asked for the log end offsets of its own replicas, using the debugging replica id (-2). A follower's lag
+is the distance from its own log end to that of its leader. A broker that does not answer in time is left out.
 
 Source: `ReplicaVerificationTool`, `ListOffsetsRequest.DEBUGGING_REPLICA_ID` in Apache Kafka.
 """
@@ -26,7 +26,7 @@ __all__ = ["ClusterView", "PartitionView", "look_at"]
 #: The replica id of tools that may read from any replica.
 _DEBUGGING_REPLICA_ID: Final = -2
 
-#: A paused broker does not answer; the table should show that soon.
+#: A paused broker does not answer, which the table should show soon.
 _SETTINGS: Final = ConnectionSettings("kafkawire-cluster", ANSWER_MS, ANSWER_MS)
 
 #: A partition: its topic and its number.
@@ -42,7 +42,7 @@ class PartitionView(NamedTuple):
         leader: the id of its leader; None if it has none.
         replicas: the ids of its replicas, the preferred leader first.
         in_sync: the ids of its in-sync replicas.
-        lags: how many records each follower that answered is behind its leader.
+        lags: for each follower that answered, how many records it is behind its leader.
     """
 
     topic: str
@@ -58,7 +58,7 @@ class ClusterView(NamedTuple):
 
     Attributes:
         controller: the id of its controller; None if no broker knows one.
-        partitions: by topic and number.
+        partitions: the partitions, ordered by topic and number.
     """
 
     controller: int | None
@@ -66,10 +66,10 @@ class ClusterView(NamedTuple):
 
 
 async def look_at(addresses: Mapping[int, str]) -> ClusterView | None:
-    """Return what the brokers report; None if none of them answers.
+    """Return the state that the brokers report; None if none of them answers.
 
     Args:
-        addresses: the brokers expected to answer: `host:port` by id.
+        addresses: the brokers that are expected to answer: `host:port`, keyed by id.
     """
     network = TcpNetwork()
     places = {broker_id: Address.parse("address", address) for broker_id, address in addresses.items()}
@@ -106,7 +106,7 @@ async def _metadata(connections: Iterable[BrokerConnection]) -> MetadataResponse
 
 
 async def _ends(connection: BrokerConnection, metadata: MetadataResponse, broker_id: int) -> dict[Partition, int]:
-    """Return the log end of each replica on a broker."""
+    """Return the log end offset of each replica on a broker."""
     topics = [
         ListOffsetsRequest.ListOffsetsTopic(
             topic.name or "",

@@ -29,13 +29,13 @@ def codec(
     ] = None,
     junit: _Junit = None,
 ) -> None:
-    """Check the codecs against golden vectors of Apache Kafka. Bytes are decoded, and values encoded."""
+    """Check the codecs against golden vectors from Apache Kafka. Bytes are decoded, and values encoded."""
     from kafkawire.conformance.codec_suite import VECTORS, run_vectors
     from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
     folder = vectors or VECTORS
     if not folder.is_dir():
-        raise typer.BadParameter(f"{folder}: no such folder", param_hint="--vectors")
+        raise typer.BadParameter(f"there is no folder {folder}", param_hint="--vectors")
     suites: list[Suite] = []
     for name in engine or ENGINES:
         if name not in ENGINES:
@@ -70,7 +70,7 @@ def run_suite(
     timeout_seconds: Annotated[float, typer.Option(help="How long to wait for a response.")] = 10.0,
     junit: _Junit = None,
 ) -> None:
-    """Call every API and version that a running broker advertises. Also send it broken frames."""
+    """Call every API and version that a running broker advertises. Also send it malformed frames."""
     from kafkawire.conformance.broker_suite import BrokerSuite
     from kafkawire.conformance.requests import Names
     from kafkawire.sdk.errors import ConfigurationError

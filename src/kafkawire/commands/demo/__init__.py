@@ -1,1 +1,1 @@
-"""`kafkawire demo`: the main job in one run."""
+"""`kafkawire demo`: the main features in one run."""

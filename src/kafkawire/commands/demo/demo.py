@@ -1,8 +1,9 @@
-"""The main job in one run: `kafkawire demo`.
+"""`kafkawire demo`: the main features in one run.
 
-It starts a broker on a free port with a temporary folder, creates a topic, produces every line of a file, and consumes
-them with a group of two members; halfway it kills and restarts the broker. At the end it explains one batch of the
-segment file. With `--bootstrap` it runs against any broker, including Apache Kafka, without killing it.
+The demo starts a broker on a free port with a temporary folder, creates a topic, produces every line of a file, and
+consumes the lines with a group of two members. Halfway through, it kills and restarts the broker. At the end, it
+explains one batch of the segment file. With `--bootstrap`, it uses a running broker, which may be Apache Kafka, and
+does not kill it.
 """
 
 from __future__ import annotations
@@ -39,31 +40,32 @@ __all__ = ["app", "run"]
 app = new_app()
 run = partial(run_app, app)
 
-#: A module whose source is in every Python installation: 16,000 lines of text about Python.
+#: A module whose source is part of every Python installation: 16,000 lines of text about Python.
 DEFAULT_INPUT = "pydoc_data.topics"
 
 PARTITIONS = 4
 MEMBERS = 2
 
-#: Members learn of a rebalance through their heartbeats; with the default interval of 3 s, the demo would mostly wait.
+#: Members learn of a rebalance through their heartbeats; with the default interval of 3 s, the demo would spend most of
+#: its time waiting.
 HEARTBEAT_INTERVAL_MS = 50
 
-#: The broker starts in well under a second; a loaded machine takes longer.
+#: The broker starts in well under a second, but takes longer on a loaded machine.
 START_TIMEOUT_SECONDS = 30
 
 #: Time after which a demo step is considered hung.
 STEP_TIMEOUT_SECONDS = 120
 
-#: The header of a batch and its first record; later bytes of a field are left out.
+#: Enough for the header of a batch and its first record.
 ROWS_SHOWN = 24
 BYTES_SHOWN = 8
 
-#: Output to a file is not cut to 80 columns.
+#: Output to a file is not limited to 80 columns.
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 class DemoFailed(Exception):
-    """A demo step gave a wrong result; the text describes it."""
+    """A demo step gave a wrong result, which the text describes."""
 
 
 @app.command()
@@ -111,7 +113,7 @@ def _default_input() -> Path:
 
 
 class _Broker:
-    """The reference broker in a separate process, so that it can be killed.
+    """The reference broker in a separate process, which can be killed.
 
     Args:
         folder: the folder for its files.
@@ -126,12 +128,12 @@ class _Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients connect to."""
+        """The address to which clients connect."""
         return f"127.0.0.1:{self._port}"
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Keep the broker up inside a `with` block."""
+        """Keep the broker running inside a `with` block."""
         self.start()
         try:
             yield
@@ -139,7 +141,7 @@ class _Broker:
             self.end(signal.SIGTERM)
 
     def start(self) -> float:
-        """Start the process and return the seconds until it accepted connections.
+        """Start the process; return the time in seconds until it accepted connections.
 
         Raises:
             DemoFailed: the broker exited, or did not answer in time.
@@ -171,7 +173,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class _Consumed:
-    """The records that a group has read: the place and line number of each, and how many each member read."""
+    """The records that a group has read: the place and line number of each, and the number read by each member."""
 
     places: list[tuple[int, int]] = field(default_factory=list)
     lines: dict[int, bytes] = field(default_factory=dict)
@@ -250,7 +252,7 @@ class _Run:
         _step("produced", detail)
 
     async def _consume(self, target: int, title: str) -> None:
-        """Let the group's two members read until they have read `target` records in all, commit, and leave."""
+        """Let the group's two members read until they have `target` records in total, commit, and leave."""
         start = time.perf_counter()
         before = len(self._consumed.places)
         enough = asyncio.Event()
@@ -288,26 +290,26 @@ class _Run:
             raise DemoFailed(f"{len(consumed.places) - len(set(consumed.places))} records were read twice")
         lost = [number for number, line in enumerate(self._lines) if consumed.lines.get(number) != line]
         if lost:
-            raise DemoFailed(f"{len(lost)} lines were lost or changed, line {lost[0]} the first")
+            raise DemoFailed(f"{len(lost)} lines were lost or changed; the first is line {lost[0]}")
         members = " and ".join(f"{count:,}" for count in consumed.by_member)
         _step("nothing lost", f"{len(self._lines):,} lines came back unchanged, each once; members read {members}")
 
     def _start_spark(self) -> None:
-        """Start Spark in parallel with the other steps; this needs the files of the embedded broker."""
+        """Start Spark in parallel with the other steps. Spark needs the files of the embedded broker."""
         if self._broker is not None:
             self._no_spark = self._no_spark or why_not()
             if self._no_spark is None:
                 self._spark = SparkCount(self._broker.folder / "data", self._topic)
 
     async def _count_with_spark(self) -> None:
-        """Count the records in the segment files again, with PySpark."""
+        """Count the records in the segment files with PySpark."""
         if self._spark is None:
             console.print(f"  [yellow]-[/] Spark left out: {escape(str(self._no_spark))}")
             return
         counts = await asyncio.to_thread(self._spark.counts)
         if sum(counts.values()) != len(self._lines):
             raise DemoFailed(
-                f"Spark found {sum(counts.values())} records in the segment files, {len(self._lines)} expected"
+                f"Spark found {sum(counts.values())} records in the segment files, but {len(self._lines)} are expected"
             )
         _step(
             "decoded with PySpark",
@@ -336,7 +338,7 @@ class _Run:
 
 @asynccontextmanager
 async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list[Consumer]]:
-    """Run the members of a group inside a `with` block, and have them leave the group at its end."""
+    """Run the members of a group inside a `with` block; at its end, they leave the group."""
     consumers = [
         Consumer(
             bootstrap,
@@ -364,7 +366,7 @@ async def _shared_out(consumers: list[Consumer]) -> None:
 
 
 def _key(line: bytes) -> bytes | None:
-    """Return the first word of a line as its key, since equal keys go to the same partition."""
+    """Return the first word of a line as its key; records with equal keys go to the same partition."""
     words = line.split(maxsplit=1)
     return words[0] if words else None
 

@@ -1,7 +1,7 @@
-"""Count the records of segment files with Spark: the last step of the demo, in a separate process.
+"""Count the records in segment files with Spark, in a separate process, as the last step of the demo.
 
-Spark takes seconds to start and writes freely to standard error; here it starts while the demo runs, and its noise is
-discarded. A line on standard input signals that the files are complete; the answer is JSON on standard output.
+Spark takes seconds to start and writes much to standard error. Therefore it starts while the demo runs, and this output
+is discarded. A line on standard input signals that the files are complete; the answer is JSON on standard output.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kafkawire.commands.pipeline.spark_session import start_spark, starting_quic
 
 __all__ = ["SparkCount"]
 
-#: How long the demo waits for Spark; enough even on a loaded machine.
+#: How long the demo waits for Spark, which is enough even on a loaded machine.
 TIMEOUT_SECONDS = 120
 
-#: How long one short query may take.
+#: Spark's settings for a short query.
 _SHORT = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -44,16 +44,16 @@ class SparkCount:
         )
 
     def counts(self) -> dict[int, int]:
-        """Return the number of records that Spark finds in the files, by partition.
+        """Return the number of records that Spark finds in the files, keyed by partition.
 
         Raises:
             subprocess.TimeoutExpired: no answer arrived in time.
-            ValueError: Spark failed, so its output is not an answer.
+            ValueError: Spark failed, so it printed no answer.
         """
         output, _ = self._process.communicate("go\n", TIMEOUT_SECONDS)
         lines = output.splitlines()
         if not lines:
-            raise ValueError(f"Spark ended with status {self._process.returncode} and no answer")
+            raise ValueError(f"Spark ended with status {self._process.returncode} and without an answer")
         return {int(partition): count for partition, count in json.loads(lines[-1]).items()}
 
     def stop(self) -> None:

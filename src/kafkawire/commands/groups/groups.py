@@ -1,4 +1,4 @@
-"""The commands of `kafkawire groups`. Exit status 1 means that a group was refused or a store unreachable."""
+"""The commands of `kafkawire groups`. Exit status 1 means that a group was refused or a store was unreachable."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def migrate_offsets(
 
 
 def _read_properties(given: Sequence[str]) -> dict[str, str]:
-    """Return properties by name.
+    """Return the properties, keyed by name.
 
     Raises:
         typer.BadParameter: a property has no equals sign.
@@ -61,7 +61,7 @@ def _read_properties(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--property")
+            raise typer.BadParameter(f"{each!r} is not of the form KEY=VALUE", param_hint="--property")
         properties[name] = value
     return properties
 

@@ -1,8 +1,8 @@
 """Copy the offsets of a group without members from ZooKeeper to Kafka, or from Kafka to ZooKeeper.
 
-The group must be down: running members would not read the copies, and would overwrite them with their next commits.
+The group must be stopped: running members would ignore the copies, and overwrite them with their next commits.
 
-Source: `ExportZkOffsets` and `ImportZkOffsets` of `kafka.tools` in Apache Kafka 1.1, which copy by way of a file.
+Source: `ExportZkOffsets` and `ImportZkOffsets` of `kafka.tools` in Apache Kafka 1.1, which copy via a file.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["CopiedOffset", "Migration", "MigrationRefused", "Store"]
 
 R = TypeVar("R")
 
-#: A ZooKeeper that has not answered after this time is considered unreachable.
+#: A ZooKeeper server that has not answered after this time is considered unreachable.
 TIMEOUT_SECONDS: Final = 30
 
-#: How long ending the session may take.
+#: The time limit for ending the session.
 _CLOSE_MS: Final = 1_000
 
-#: The maximum number of offsets that an error names.
+#: The maximum number of offsets listed in an error.
 _NAMED_MAX: Final = 5
 
 #: The states of a group without members.
@@ -47,7 +47,7 @@ class Store(Enum):
 
 
 class MigrationRefused(Exception):
-    """The group has members, or an offset would move backwards; the text names them."""
+    """The group has members, or offsets would move backwards; the text names them."""
 
 
 class CopiedOffset(NamedTuple):
@@ -67,17 +67,17 @@ class CopiedOffset(NamedTuple):
 
 
 class Migration:
-    """One copy of the offsets of a group.
+    """A migration of the offsets of one group.
 
     Args:
         group_id: the group.
         bootstrap: brokers, as `host:port,host:port`.
-        connect: the ZooKeeper, as `host:port,host:port/chroot`.
-        to: the store to copy the offsets to.
-        properties: client options, by Kafka's names; those in `ZooKeeperSecurityOptions` are for ZooKeeper.
+        connect: the ZooKeeper servers, as `host:port,host:port/chroot`.
+        to: the store to which the offsets are copied.
+        properties: client options, keyed by Kafka's names; those in `ZooKeeperSecurityOptions` are for ZooKeeper.
 
     Raises:
-        ConfigurationError: a ZooKeeper option is wrong, or names an unusable file.
+        ConfigurationError: a ZooKeeper option is invalid, or names an unusable file.
     """
 
     def __init__(self, group_id: str, bootstrap: str, connect: str, to: Store, properties: Mapping[str, str]) -> None:
@@ -102,7 +102,7 @@ class Migration:
 
         Raises:
             MigrationRefused: the group has members, or an offset would move backwards.
-            ConfigurationError: an option is wrong, or kazoo is not installed.
+            ConfigurationError: an option is invalid, or kazoo is not installed.
             KafkaWireError: Kafka or ZooKeeper cannot be reached, or refuses a request.
         """
         async with (
@@ -180,10 +180,10 @@ def _check_goes_on(copied: list[CopiedOffset], to: Store) -> None:
 
 
 async def _perform(registry: Registry, steps: Steps[R]) -> R:
-    """Run steps on the registry, and return their result.
+    """Perform steps in the registry, and return their result.
 
     Raises:
-        RequestTimedOut: the ZooKeeper does not answer.
+        RequestTimedOut: ZooKeeper does not answer.
     """
     ended: asyncio.Future[R] = asyncio.get_running_loop().create_future()
     running = run(registry, steps, ended.set_result, ended.set_exception)

@@ -1,7 +1,7 @@
-"""`kafkawire dump`: show the content of a broker's files, and their damage.
+"""`kafkawire dump`: show the content of a broker's files, and any damage in them.
 
-It replaces Kafka's DumpLogSegments, without a JVM. It parses its arguments with the standard library alone, and loads
-the schema reader only for `--schemas`.
+The command replaces Kafka's DumpLogSegments, and needs no JVM. It parses its arguments with just the standard library,
+and loads the schema reader only for `--schemas`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 
 def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentOptions) -> int:
-    """Dump all files, continuing after one that cannot be read."""
+    """Dump all files; continue after a file that cannot be read."""
     failed = False
     progress = Progress(sys.stderr)
 
@@ -109,10 +109,10 @@ def _dump_file(file: StoredFile, output: Output, options: SegmentOptions, progre
 
 
 def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> bool:
-    """Return whether all offsets in a file are below a limit, since a later segment of its log begins at or before it.
+    """Return whether all offsets in a file are below a limit because a later segment begins there or earlier.
 
-    This holds only for files in use: a file being removed or replaced is a segment from another time, and can begin
-    anywhere.
+    This applies only to files in use: a file being removed or replaced is a segment from another time, and can begin at
+        any offset.
     """
     if file is None or file.base_offset is None or file.base_offset >= offset or file.kind is FileKind.SNAPSHOT:
         return False
@@ -140,7 +140,7 @@ def parser_for(program: str) -> Parser:
         "Show the content of a broker's files: segments, indexes, snapshots, checkpoints. "
         "The exit status is 1 if something is damaged or cannot be read.",
     )
-    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with everything below it")
+    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with all files below it")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument(
         "--only",
@@ -167,19 +167,19 @@ def parser_for(program: str) -> Parser:
         type=_size,
         default=BATCH_BYTES_MAX,
         metavar="BYTES",
-        help="do not open batches that are larger than this, stored or decompressed (default: %(default)s)",
+        help="do not open batches larger than this, either as stored or decompressed (default: %(default)s)",
     )
     return parser
 
 
 def _path(text: str) -> Path:
-    if not text:  # an empty path would be the working folder
+    if not text:  # an empty path would mean the working folder
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
 
 
 def _topic_problem(topic: str, types: RecordTypes) -> str:
-    """Return what is wrong with a topic's name; empty if users can create the topic, or kafkawire knows its records."""
+    """Return what is wrong with a topic's name; empty if it is not an internal topic, or its record format is known."""
     if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
         return ""
     hint = did_you_mean(topic, types.topics) or f"; expected one of {', '.join(sorted(types.topics))}"
@@ -187,7 +187,7 @@ def _topic_problem(topic: str, types: RecordTypes) -> str:
 
 
 def _record_types(program: str, schemas: Path) -> RecordTypes | None:
-    """Return the record types of topics; None if the schemas are wrong, which is reported."""
+    """Return the record types of topics; if the schemas are wrong, report that and return None."""
     from kafkawire.codegen.located import SchemaError  # also loads the YAML reader, which only this function needs
     from kafkawire.commands.inspection.own_schemas import record_types_of
 
@@ -214,7 +214,7 @@ def _kinds(text: str) -> frozenset[Kind]:
 def _number(low: int, high: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         if not text.isascii() or not text.isdigit() or len(text) > len(str(high)) or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number from {low} to {high}")
+            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number between {low} and {high}")
         return int(text)
 
     return number

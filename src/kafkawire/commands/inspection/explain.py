@@ -1,4 +1,4 @@
-"""Show which bytes belong to which field: `kafkawire codegen explain`.
+"""`kafkawire codegen explain`: show which bytes belong to which field.
 
 The command combines the schemas and the codecs, which do not depend on each other. `own_schemas.py` generates and loads
 the messages of a user's own folder of schemas. Frames, segments and captures have their own modules in `explaining/`.
@@ -60,7 +60,8 @@ __all__ = [
     "note_removal",
 ]
 
-#: Maximum number of bytes explained in one run: a broker's largest frame, and any bytes after it.
+#: Maximum number of bytes explained in one run: twice the size of a broker's largest frame, to leave room for bytes
+#: after it.
 INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
 #: The text of `--help`; a \b preserves the line breaks after it.
@@ -85,13 +86,13 @@ _BYTES_SHOWN = 16
 def explain_message(
     cls: type[Message], version: int, data: bytes, deep: bool = False
 ) -> tuple[list[Row], DecodeError | None]:
-    """Return the explanation of each byte of a message.
+    """Return an explanation of each byte of a message.
 
     Args:
         cls: the message.
         version: one of its versions.
-        data: its encoding; any bytes after it get a row of their own.
-        deep: whether to also explain the record batches inside it.
+        data: the encoded message; any bytes after it get a row of their own.
+        deep: whether to explain the record batches inside it too.
 
     Returns:
         The rows, and the error if the bytes are wrong or end before the message is complete.
@@ -105,7 +106,7 @@ def explain_message(
 
 
 def explain_batch(segment: Path, number: int) -> list[Row]:
-    """Return the explanation of each byte of one batch of a log segment.
+    """Return an explanation of each byte of one batch in a log segment.
 
     Args:
         segment: a `.log` file of a partition.
@@ -149,7 +150,7 @@ _COLUMNS = ("OFFSET", "BYTES", "FIELD", "VALUE")
 
 _CAPTURE, _SEGMENT, _FRAME, _MESSAGE = "a capture", "a log segment", "a frame", "a message"
 
-#: The options that apply to each kind of input; others are refused.
+#: The options that apply to each kind of input; other options are refused.
 _OPTIONS = {
     _CAPTURE: ("--pcap", "--frame", "--schemas"),
     _SEGMENT: ("--file", "--batch", "--offset", "--position", "--key", "--value", "--schemas"),
@@ -179,7 +180,7 @@ def explain(
     offset: Annotated[int | None, typer.Option("--offset", help="In a segment: the record with this offset.")] = None,
     position: Annotated[
         int | None,
-        typer.Option("--position", min=0, help="In a segment: whatever begins at this byte, for example after damage."),
+        typer.Option("--position", min=0, help="In a segment: the data at this byte, for example after damage."),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="In a segment: explain the keys of this type, such as OffsetCommitKey.")
@@ -207,7 +208,7 @@ def explain(
     with errors_on_one_line(KafkaWireError, ValueError):
         if pcap is not None:
             if given:
-                raise typer.BadParameter(f"--pcap {pcap} is the only input: {given[0]!r:.40} would be ignored")
+                raise typer.BadParameter(f"--pcap {pcap} cannot be combined with other input: {given[0]!r:.40}")
             is_complete = _print_capture(pcap, frame, apis_of(schemas))
         elif kind == _SEGMENT:
             path = Path(given[0]) if file is None else file
@@ -234,11 +235,11 @@ def _kind(given: list[str], file: Path | None, pcap: Path | None) -> str:
 
 
 def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
-    """Refuse options that would be ignored, alone or in pairs.
+    """Refuse options that would be ignored, and pairs of options that exclude each other.
 
     Args:
         kind: the kind of input.
-        parameters: the command's parameters, by name.
+        parameters: the command's parameters, keyed by name.
 
     Raises:
         BadParameter: an option does not belong to this kind of input, or excludes another option.
@@ -250,11 +251,11 @@ def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
         if option not in _OPTIONS[kind]:
             raise typer.BadParameter(f"{option} applies to {owners}, but the input is {kind}")
     if kind == _SEGMENT and "--schemas" in given and not {"--key", "--value"} & {*given}:
-        raise typer.BadParameter("for a log segment, --schemas needs the types of keys or values: --key or --value")
+        raise typer.BadParameter("for a log segment, --schemas requires --key or --value")
     places = (("--batch", "--offset"), ("--batch", "--position"), ("--offset", "--position"))
     for one, other in (*places, ("--request", "--api"), ("--request", "--api-version")):
         if one in given and other in given:
-            raise typer.BadParameter(f"{one} and {other} are mutually exclusive: give only one")
+            raise typer.BadParameter(f"{one} and {other} are mutually exclusive")
 
 
 def _is_segment(given: list[str]) -> bool:
@@ -262,7 +263,7 @@ def _is_segment(given: list[str]) -> bool:
 
 
 def _names_segment(name: str) -> bool:
-    """Return whether a file's name is that of a segment or of a snapshot of cluster metadata: both hold batches."""
+    """Return whether a file's name is that of a segment or a snapshot of cluster metadata, which both hold batches."""
     from kafkawire.commands.inspection.dumping.files import FileKind, stored_file  # loads parts of the broker
 
     file = stored_file(Path(name))
@@ -278,7 +279,7 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
     if len(given) < 3:
         if given and not formats_named(load_record_formats(SCHEMAS), given[0]):
             load_message(given[0], schemas)
-        raise ValueError("give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
+        raise ValueError("expected HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
     name, version, *texts = given
     if not version.isdecimal():
         raise ValueError(f"the version {shown(version)} of {shown(name)} is not a number")
@@ -290,7 +291,7 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
 
 
 def _print_rows(rows: list[Row], error: object) -> bool:
-    """Print the explanation of bytes and their error; return whether there is no error."""
+    """Print the rows and the error, if any; return whether there is no error."""
     print_table(_COLUMNS, [_cells(row) for row in rows])
     if error:
         print_line(f"error: {error}", "bold red")
@@ -305,13 +306,13 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
         return rows + _rest(data, rows, error), error
     cls = load_message(name, schemas)
     if is_batches(data):
-        raise ValueError(f"these bytes are record batches, not a {name}; {_finder(name)} finds it in their records")
+        raise ValueError(f"these bytes are record batches, not a {name}; use {_finder(name)} to find it in them")
     note_removal(cls, version)
     return explain_message(cls, version, data, deep)
 
 
 def note_removal(cls: type[Message], version: int) -> None:
-    """Report on standard error which release removed a version, if any; standard output does not change."""
+    """Report on standard error, not on standard output, which release removed a version, if any did."""
     if release := cls.SCHEMA.removed_in(version):
         typer.echo(f"{cls.SCHEMA.name} version {version} was removed in release {release}", err=True)
 
@@ -322,7 +323,7 @@ def _finder(name: str, path: str = "FILE.log") -> str:
 
 
 def _refuse_message(name: str, path: Path, schemas: Path) -> None:
-    """Refuse a message as the content of a segment: only its records hold messages.
+    """Refuse a message as the content of a segment, since only the records in it hold messages.
 
     Raises:
         ValueError: the name is that of a message, or unknown.
@@ -346,7 +347,7 @@ def _print_segment(path: Path, place: Place, wanted: tuple[RecordPart, ...]) -> 
             return _print_found(path, segment, place, wanted)
         finally:
             if segment.cut_to is not None:
-                print_line(f"note: {path} got shorter while it was read; {segment.cut_to} bytes are left", "yellow")
+                print_line(f"note: {path} shrank to {segment.cut_to} bytes while it was being read", "yellow")
 
 
 def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
@@ -354,7 +355,7 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
         try:
             title, rows, error = explain_chosen(segment, load_record_formats(SCHEMAS), place)
         except DecodeError as damage:
-            hint = f"`kafkawire dump {path}` finds batches after damage; --position explains whatever begins at a byte"
+            hint = f"`kafkawire dump {path}` finds batches after damage; --position explains the data at a byte"
             raise ValueError(f"{damage}; {hint}") from None
         print_line(title)
         return _print_rows(rows, error)
@@ -375,7 +376,7 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
 
 
 def _asked(request: str | None, api: str | None, version: int | None, apis: Mapping[int, Api]) -> Asked | None:
-    """Return the request that a response answers, or None if the bytes are to be explained as a request.
+    """Return the request to which the bytes are the response, or None if they are a request themselves.
 
     Raises:
         ValueError: an option is missing, or the API does not exist.
@@ -385,7 +386,7 @@ def _asked(request: str | None, api: str | None, version: int | None, apis: Mapp
     if api is None and version is None:
         return None
     if api is None or version is None:
-        raise ValueError("for a response, either --request or --api and --api-version are needed")
+        raise ValueError("for a response, either --request, or both --api and --api-version are required")
     return Asked(api_named(api, apis), version)
 
 
@@ -406,7 +407,7 @@ def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> b
             elif count == number and frame.read is not None:
                 return _print_captured(frame, apis)
     if number is not None:
-        raise ValueError(f"{path} has no frame {number}; it has {count}, counted from 1")
+        raise ValueError(f"{path} has no frame {number}; its frames are numbered from 1 to {count}")
     for line in summary.lines():
         print_line(line)
     if summary.error:
@@ -417,7 +418,7 @@ def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> b
 
 
 def _print_captured(frame: Frame, apis: Mapping[int, Api]) -> bool:
-    """Explain one frame of a capture, without its length."""
+    """Explain one frame in a capture, without its length prefix."""
     data = len(frame.data).to_bytes(LENGTH_BYTES, "big") + frame.data
     match frame.read:
         case Received() as received:
@@ -438,7 +439,7 @@ def bytes_of_text(argument: str) -> bytes:
         with Path(argument[1:]).open("rb") as file:
             data = file.read(INPUT_BYTES_MAX + 1)
         if len(data) > INPUT_BYTES_MAX:
-            raise ValueError(f"{argument[1:]} has more than {INPUT_BYTES_MAX} bytes")
+            raise ValueError(f"{argument[1:]} is larger than {INPUT_BYTES_MAX} bytes")
         return data
     text = sys.stdin.read(3 * INPUT_BYTES_MAX) if argument == "-" else argument
     digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
@@ -446,7 +447,7 @@ def bytes_of_text(argument: str) -> bytes:
         if os.path.exists(argument):
             hint = f"@{argument} reads its bytes; `kafkawire dump {argument}` shows the content of a broker's files"
             raise ValueError(f"{argument} is a path, not a hexadecimal number: {hint}")
-        raise ValueError(f"non-hexadecimal characters {wrong[0]!r:.40}")
+        raise ValueError(f"these characters are not hexadecimal: {wrong[0]!r:.40}")
     if len(digits) % 2:
         raise ValueError(f"the number of hexadecimal digits is odd: {len(digits)}")
     return bytes.fromhex(digits)

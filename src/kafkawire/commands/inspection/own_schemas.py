@@ -1,6 +1,6 @@
 """Load the messages, APIs and records from a user's own folder of schemas, for commands that decode bytes.
 
-Kafka's definitions supplement the folder: programs that extend the protocol also use the standard one.
+Kafka's definitions are added to the folder's, since programs that extend the protocol also use the standard protocol.
 
 The folder's code is generated into a temporary package and imported, as with `kafkawire codegen generate`, and
 deleted when the process ends.
@@ -51,7 +51,7 @@ def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
 
 
 def folder_of(name: str, schemas: Path) -> Path:
-    """Return the folder of schemas that has a message: the user's own, or kafkawire's.
+    """Return the folder of schemas that defines a message: the user's own, or kafkawire's.
 
     Args:
         name: the name of the message.
@@ -67,11 +67,11 @@ def folder_of(name: str, schemas: Path) -> Path:
     if name in MODULES:
         return SCHEMAS
     known = (*own, *load_record_formats(schemas), *MODULES, *load_record_formats(SCHEMAS))
-    raise ValueError(f"no message or record format is named {shown(name)}{near(name, known)}")
+    raise ValueError(f"unknown message or record format {shown(name)}{near(name, known)}")
 
 
 def apis_of(schemas: Path) -> Mapping[int, Api]:
-    """Return the APIs of a connection: the folder's, and Kafka's for keys that the folder lacks.
+    """Return the APIs of a connection: the folder's, and Kafka's for keys that the folder does not define.
 
     Args:
         schemas: kafkawire's own schemas, or another folder, perhaps a changed copy.
@@ -87,7 +87,7 @@ def apis_of(schemas: Path) -> Mapping[int, Api]:
 
 
 def record_types_of(schemas: Path) -> RecordTypes:
-    """Return the record types of topics: the folder's, and Kafka's for types that the folder lacks.
+    """Return the record types of topics: the folder's, and Kafka's for types that the folder does not define.
 
     Args:
         schemas: kafkawire's own schemas, or another folder, perhaps a changed copy.
@@ -124,7 +124,7 @@ def _tables(schemas: Path, name: str) -> Any:
 
 
 def _own_message(name: str, schemas: Path) -> type[Message]:
-    """Return the class of a folder's message."""
+    """Return the class of a message in the folder."""
     return cast("type[Message]", getattr(import_module(f"{_package(schemas)}.messages"), name))
 
 

@@ -1,1 +1,1 @@
-"""`kafkawire pipeline`: stored topics in Spark, and the Spark session that commands share."""
+"""`kafkawire pipeline`: analyse stored topics with Spark; and the Spark session that commands share."""

@@ -36,10 +36,10 @@ run = partial(run_app, app)
 #: The beginning of a traceback's last line.
 _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 
-#: The beginning of the line that names the cause in a Java stack trace.
+#: The beginning of the line with the cause in a Java stack trace.
 _CAUSE: Final = "Caused by: "
 
-#: Segments smaller than this are audited in less time than a JVM needs to optimize the queries.
+#: If the segments are smaller than this, auditing them takes less time than a JVM needs to optimize the queries.
 _SMALL_BYTES: Final = 1 << 30
 
 #: The exit status if there is a finding that `--fail-on` selects.
@@ -78,7 +78,7 @@ def audit(
         str,
         typer.Option(help="Exit with status 3 on a finding of this severity or worse: bad, warning or note."),
     ] = "",
-    report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html next to the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
 ) -> None:
     """Find out what topics contain and what is wrong with them. Write Parquet tables and a report.
@@ -89,14 +89,14 @@ def audit(
     if bool(path) == bool(bootstrap):
         raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
     if command_config and not bootstrap:
-        raise typer.BadParameter("only with --bootstrap", param_hint="--command-config")
+        raise typer.BadParameter("requires --bootstrap", param_hint="--command-config")
     if split_bytes and bootstrap:
-        raise typer.BadParameter("only for segments, not with --bootstrap", param_hint="--split-bytes")
+        raise typer.BadParameter("cannot be combined with --bootstrap", param_hint="--split-bytes")
     if fail_on and fail_on not in _STYLES:
         raise typer.BadParameter(f"{fail_on!r} is not one of {', '.join(_STYLES)}", param_hint="--fail-on")
     since_ms, until_ms = time_ms("--since", since), time_ms("--until", until)
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
-        raise typer.BadParameter(f"{since!r} is after --until {until!r}", param_hint="--since")
+        raise typer.BadParameter(f"{since!r} is later than --until {until!r}", param_hint="--since")
     options: dict[str, Any] = {
         "topics": [name for name in map(str.strip, topics.split(",")) if name] or None,
         "since_ms": since_ms,
@@ -146,12 +146,12 @@ def demo(
 
 
 def _as_bad_as(severity: str) -> list[str]:
-    """Return a severity and all worse ones."""
+    """Return the given severity and all worse ones."""
     return [*_STYLES][: [*_STYLES].index(severity) + 1]
 
 
 def time_ms(option: str, text: str) -> int | None:
-    """Convert a time from the command line to ms since the epoch, in UTC without a time zone; None for no text.
+    """Convert a time from the command line to ms since the epoch, in UTC if it has no time zone; None for no text.
 
     Raises:
         typer.BadParameter: the text is not a time.
@@ -173,7 +173,7 @@ def time_ms(option: str, text: str) -> int | None:
 
 
 def _size(option: str, text: str) -> Any:
-    """Return how many bytes of segments one task reads.
+    """Return the number of bytes of segments that one task reads.
 
     Raises:
         typer.BadParameter: the text is not a size, or the size is too small.
@@ -202,7 +202,7 @@ def _client(path: str) -> dict[str, str]:
 
 
 def _audit(source: str | list[str] | None, out: str, master: str, options: dict[str, Any]) -> Any:
-    """Run the audit of brokers or folders, with a progress line; end the program if it fails."""
+    """Audit brokers or folders, with a progress line; end the program if that fails."""
     _check_spark()
     from kafkawire.sdk.spark.audit.audit import audit as audit_segments
     from kafkawire.sdk.spark.audit.audit import audit_brokers
@@ -231,9 +231,9 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
 
 
 def _prepare(paths: Sequence[str]) -> None:
-    """Check the segments before Spark starts, to report wrong paths immediately and to start quickly if they are small.
+    """Check the segments before Spark starts, to report wrong paths immediately, and to start quickly for small ones.
 
-    Remote file systems take longer to list, and are listed only once.
+    Remote file systems, which take longer to list, are not listed here, so they are listed only once.
     """
     from kafkawire.sdk.spark.segments.options import option_texts, parse_options
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -247,7 +247,7 @@ def _prepare(paths: Sequence[str]) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return Spark's error and Java's cause on one line."""
+    """Return Spark's error and the cause from Java on one line."""
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j's error comes before Java's
         causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
@@ -291,7 +291,7 @@ def _many(number: int, noun: str) -> str:
 
 
 def _has_display() -> bool:
-    """Return whether a browser would open a window."""
+    """Return whether there is a display on which a browser can open a window."""
     import os
 
     return sys.stdout.isatty() and (

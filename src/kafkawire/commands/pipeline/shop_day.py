@@ -1,7 +1,7 @@
-"""A day of a small shop, written by the reference broker in seconds: the data for the audit's demo.
+"""A day in a small shop, written by the reference broker in seconds, as the data for the demo of the audit.
 
-The broker's clock jumps ten minutes at a time, so a group's commits are as far apart from the records around them as in
-real life. In a copy of the files, a byte is flipped, a segment removed and a batch written twice.
+The broker's clock jumps ten minutes at a time, so the times between a group's commits and the records around them are
+realistic. In a copy of the files, a byte is flipped, a segment is removed, and a batch is written twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.testing import Broker
 
 __all__ = ["ShopDay", "write_day"]
 
-#: Monday, 2 March 2026, 00:00 UTC: always the same day, so that every demo looks alike.
+#: Monday, 2 March 2026, 00:00 UTC. It is always the same day, so every demo looks alike.
 DAY_MS: Final = 1_772_409_600_000
 _STEP_MS: Final = 600_000
 _STEPS: Final = 144
@@ -36,11 +36,11 @@ _TOPICS: Final[dict[str, tuple[int, dict[str, str | None]]]] = {
     "sensors": (4, {}),
 }
 
-#: For each group, its topic, the steps during which it is idle, and the share of its backlog that it reads in each of
-#: the other steps.
+#: For each group, its topic, the step at which it pauses, the step at which it resumes, and the share of its backlog
+#: that it reads in each other step.
 _GROUPS: Final = {"billing": ("orders", 66, 84, 0.6), "recommendations": ("clicks", 0, 0, 0.07)}
 
-#: The smallest segments that a broker allows, so that there are several segments.
+#: The smallest segment size that a broker allows, which makes sure that there are several segments.
 _SEGMENT_BYTES: Final = 1024 * 1024
 
 _READING_BYTES: Final = 420
@@ -70,7 +70,7 @@ class ShopDay(NamedTuple):
 
 
 class _Clock:
-    """A clock that jumps on request, and otherwise follows the machine's."""
+    """A clock that jumps on request, and otherwise follows the machine's clock."""
 
     def __init__(self) -> None:
         self.set(DAY_MS)
@@ -83,12 +83,12 @@ class _Clock:
 
 
 def write_day(folder: Path, scale: float = 1.0, seed: int = 2) -> ShopDay:
-    """Have a broker write the day's data, and damage a copy of it.
+    """Let a broker write the day's data, and damage a copy of it.
 
     Args:
         folder: the folder for the broker's files and the copy.
         scale: factor for the number of records.
-        seed: the seed of all random choices. The same seed gives the same records, but batch boundaries, and the
+        seed: the seed for all random choices. The same seed gives the same records, but batch boundaries, and the
             partitions of records without a key, depend on the producers' timing.
 
     Raises:
@@ -169,7 +169,7 @@ class _Shop:
                 self._commit(group, step)
 
     def leave_a_transaction_open(self) -> None:
-        """Begin a payment's transaction, and never end it."""
+        """Begin a transaction for a payment, and never end it."""
         self._producers["payments"].begin_transaction()
         self._send("payments", [_Sent(b"order 0", b'{"amount": 12.5}', DAY_MS + _STEPS * _STEP_MS)])
 
@@ -181,7 +181,7 @@ class _Shop:
         self.written += len(records)
 
     def _records(self, step: int, start_ms: int) -> dict[str, list[_Sent]]:
-        """Return the activity in ten minutes: low at night, highest around noon and in the evening."""
+        """Return the records of ten minutes: few at night, most around noon and in the evening."""
         hour = step / 6
         busy = 0.2 + exp(-(((hour - 12.5) / 3.6) ** 2)) + 0.7 * exp(-(((hour - 20) / 1.8) ** 2))
         sale = 3.2 if 14 <= hour < 14.7 else 1
@@ -284,11 +284,11 @@ def _damage(folder: Path) -> str:
     stamp(again, last.next_offset, last.partition_leader_epoch)
     orders.write_bytes(content + again)
 
-    said = [f"a byte of {clicks.parent.name} is flipped", f"a batch of {orders.parent.name} is there twice"]
+    said = [f"a byte of {clicks.parent.name} is flipped", f"a batch of {orders.parent.name} is duplicated"]
     segments = sorted(_largest(folder, "sensors").parent.glob("*.log"))
     if len(segments) > 2:
         segments[1].unlink()
-        said.append(f"a segment of {segments[1].parent.name} is gone")
+        said.append(f"a segment of {segments[1].parent.name} is missing")
     return ", ".join(said)
 
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 __all__ = ["SparkProgress", "tasks_of"]
 
-#: Seconds between two updates, short enough to look like movement.
+#: Seconds between two updates, short enough for the display to look alive.
 _LOOK_SECONDS: Final = 0.25
 
 
@@ -20,7 +20,7 @@ class SparkProgress:
 
     Args:
         tracker: Spark's status tracker.
-        console: the console to show it on.
+        console: the console that shows the progress.
     """
 
     def __init__(self, tracker: Any, console: Console) -> None:
@@ -65,7 +65,7 @@ class SparkProgress:
 
 
 def tasks_of(tracker: Any) -> tuple[int, int]:
-    """Return the numbers of finished tasks and of all tasks in the active stages."""
+    """Return the number of finished tasks and the number of all tasks in the active stages."""
     done = total = 0
     for stage in tracker.getActiveStageIds():
         info = tracker.getStageInfo(stage)

@@ -1,4 +1,4 @@
-"""Start a command's Spark session, or use that of `spark-submit`; find out why Spark cannot run."""
+"""Start a Spark session for a command, or use that of `spark-submit`; and find out why Spark cannot run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["start_spark", "starting_quickly", "why_not"]
 
-#: The oldest Java that Spark 4 runs on.
+#: The oldest Java version on which Spark 4 runs.
 OLDEST_JAVA = 17
 
-#: Java 8 called itself 1.8; the first release of a version has no dot.
+#: Java 8 calls itself 1.8; the first release of a later version has no dot.
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-#: Maximum number of characters shown of Java's output if its version cannot be read.
+#: Maximum number of characters of Java's output that are shown if its version cannot be read.
 _SHOWN_CHARACTERS = 200
 
-#: Settings for a session on this machine only, which needs neither a web UI nor connections to other machines.
+#: Settings for a session on this machine alone, which needs neither a web UI nor connections to other machines.
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -38,20 +38,21 @@ _LOCAL = {
 #: Settings that override all others. Spark treats a JVM started from Python as a shell, which shows progress.
 _OURS = frozenset({"spark.master", "spark.ui.showConsoleProgress"})
 
-#: For a JVM that runs a few dozen short queries: the optimizing compiler takes longer than the queries. This is the
-#: variable of the `java` command, since a Spark setting would override one in Spark's own files.
+#: For a JVM that runs a few dozen short queries, on which the optimizing compiler would spend more time than the
+#: queries take. The options are in a variable that the `java` command reads, since a Spark setting would override one
+#: in Spark's own files.
 _JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 #: The name that Spark gives to an unnamed application.
 _NO_NAME = "pyspark-shell"
 
-#: Maximum number of bytes shown of a JVM's output if it cannot start.
+#: Maximum number of bytes of a JVM's output that are shown if it cannot start.
 _SHOWN_BYTES = 4000
 
 
 def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> SparkSession:
-    """Return a session whose workers run this Python.
+    """Return a session whose workers run this Python interpreter.
 
     Args:
         name: the name of the application.
@@ -64,7 +65,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
     from pyspark.sql import SparkSession
 
     with _quiet():
-        # Only a JVM knows the settings from spark-submit and its files; without one, SparkConf() is empty.
+        # Only a JVM knows the settings from spark-submit and its files; without a JVM, SparkConf() is empty.
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(more.items())))
     conf = SparkConf()
     where = master or conf.get("spark.master", "local[*]") or "local[*]"
@@ -72,7 +73,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
     settings |= {"spark.log.level": "OFF"}
     if where.startswith("local"):
         settings |= _LOCAL
-        # Few tasks on few cores; data that does not fit into memory goes to disk.
+        # Few tasks for few cores; data that does not fit into memory goes to disk.
         settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     builder = SparkSession.builder
     for key, value in {**settings, **more}.items():
@@ -84,9 +85,9 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
 
 
 def starting_quickly() -> None:
-    """Make the JVM of `start_spark` compile fast rather than well, unless the environment configures it.
+    """Make the JVM of `start_spark` compile quickly rather than well, unless the environment configures it.
 
-    Auditing a few megabytes then takes half the CPU time, but auditing gigabytes takes more.
+    This halves the CPU time for auditing a few megabytes, but increases that for auditing gigabytes.
     """
     os.environ.setdefault(_JAVA_OPTIONS, _QUICK)
 
@@ -106,7 +107,7 @@ def why_not() -> str | None:
     if version is None:
         return f"{java} does not report its version: {told.strip()[:_SHOWN_CHARACTERS]!r}"
     if int(version[1]) < OLDEST_JAVA:
-        return f"{java} is Java {version[1]}, and Spark needs {OLDEST_JAVA} or newer"
+        return f"{java} is Java {version[1]}, but Spark needs {OLDEST_JAVA} or newer"
     return None
 
 
@@ -119,9 +120,9 @@ def _java() -> str | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the standard error output of a JVM that starts in the block; show its end if the start fails.
+    """Hold back the standard error output of a JVM that is started in the block; if startup fails, show its end.
 
-    A JVM writes a dozen lines about itself at any log level. Later output, such as the workers' logs, is shown.
+    A JVM writes a dozen lines about itself at any log level. Output after startup, such as the workers' logs, is shown.
     """
     sys.stderr.flush()
     own = os.dup(2)

@@ -1,1 +1,1 @@
-"""`kafkawire codegen`: from a release of Kafka to schemas, from schemas to code and documentation."""
+"""`kafkawire codegen`: turn a Kafka release into schemas, and schemas into code and documentation."""

@@ -1,8 +1,8 @@
-"""The commands of `kafkawire codegen`: from a Kafka release to schemas, from schemas to code and documentation.
+"""The commands of `kafkawire codegen`, which turn a Kafka release into schemas, and schemas into code and pages.
 
 Every command works on kafkawire's own schemas or, with `--schemas`, on another folder. `explain` and `show`, which also
 need the codecs, are in `inspection/explain.py` and `show.py`. Exit status 1 means an error or a negative answer
-(generated code differs, a change breaks the wire), 2 a wrong option or argument.
+(generated code differs, or a change breaks wire compatibility), and 2 an invalid option or argument.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def import_command(
 ) -> None:
     """Update the schemas to a Kafka release. Descriptions are kept; either all files change or none."""
     if history and (tables or remove or forget):
-        raise typer.BadParameter("--history only adds versions, so it takes no --tables, --remove or --forget")
+        raise typer.BadParameter("--history cannot be combined with --tables, --remove or --forget")
     if later and not history:
-        raise typer.BadParameter("--later needs --history")
+        raise typer.BadParameter("--later requires --history")
     with errors_on_one_line():
         if history:
             older = read_release(jars)
@@ -124,15 +124,15 @@ def check(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
         for path in paths:
             print_line(f"{what}  {path}", "red")
     if found:
-        print_line("change only the schemas, then run `kafkawire codegen generate`", "red")
+        print_line("change the schemas, not the generated code, and then run `kafkawire codegen generate`", "red")
         raise typer.Exit(1)
     print_line(f"{len(tree)} files match their schemas")
 
 
 def _folder_of_code(schemas: Path, out: Path | None) -> Path:
-    """Return the folder of generated code; code from other schemas must never overwrite kafkawire's own."""
+    """Return the folder for generated code; code from other schemas must never overwrite kafkawire's own."""
     if out is None and schemas.resolve() != SCHEMAS.resolve():
-        raise typer.BadParameter(f"--schemas names another folder, {schemas}: say where its code goes with --out")
+        raise typer.BadParameter(f"--schemas {schemas} is not kafkawire's own folder, so --out is required")
     return OUT if out is None else out
 
 
@@ -180,7 +180,7 @@ def _row(change: Change) -> tuple[str, ...]:
 
 
 def _state(path: Path) -> State:
-    """Return the definitions of a folder of schemas, or of Kafka's jars."""
+    """Return the definitions in a folder of schemas, or in Kafka's jars."""
     if path.is_dir() and any(any(path.rglob(f"*.{ending}")) for ending in ("yaml", "yml")):
         return load_state(path)
     return State(arrange(read_jars([path])))

@@ -1,6 +1,6 @@
-"""Show the fields of a message or record format: `kafkawire codegen show`.
+"""`kafkawire codegen show`: show the fields of a message or record format.
 
-`inspection/explain.py` does the same for bytes.
+`inspection/explain.py` shows the fields in given bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Form", "show"]
 
 
 class Form(StrEnum):
-    """How `show` presents a message."""
+    """The form in which `show` presents a message."""
 
     LAYOUT = "layout"
     CONSTRUCT = "construct"
@@ -100,7 +100,7 @@ def _layout_rows(name: str, version: int, schemas: Path) -> Iterator[tuple[str, 
 
 def _show_formats(formats: list[RecordFormat], form: Form) -> None:
     if form is not Form.LAYOUT:
-        raise ValueError(f"a record format has only the form layout, not {form.value}")
+        raise ValueError(f"a record format can only be shown as layout, not as {form.value}")
     for each in formats:
         print_line(f"{each.name}: {each.about}")
         print_table(("FIELD", "TYPE", "AT", "DEFAULT", "ABOUT"), list(_format_rows(each)))
@@ -126,7 +126,7 @@ def _place(bits: Bits) -> str:
 
 
 def _notes(field: RecordField, others: set[str]) -> Iterator[str]:
-    """Yield remarks on how a field relates to the others in its format."""
+    """Yield remarks on how a field relates to other fields in its format."""
     if field.about:
         yield field.about
     if field.const is not None:
@@ -138,6 +138,6 @@ def _notes(field: RecordField, others: set[str]) -> Iterator[str]:
     if field.length is not None:
         yield f"after its length, {field.length}"
     if field.count is not None:
-        yield f"as many as {field.count} says" if field.count in others else f"after their count, {field.count}"
+        yield f"their number is in {field.count}" if field.count in others else f"after their count, {field.count}"
     if field.compressed_by is not None:
-        yield f"compressed as {field.compressed_by} says"
+        yield f"compressed as given in {field.compressed_by}"

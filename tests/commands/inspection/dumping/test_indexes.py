@@ -76,7 +76,7 @@ def test_room_for_more_entries(folder: Path) -> None:
         found = objects(path)
         assert len(of_kind("entry", found)) == len(PLACES)
         (note,) = of_kind("note", found)
-        assert "bytes of zeros at the end: room for further entries" in note["text"]
+        assert "bytes of zeros at the end, reserved for further entries" in note["text"]
 
 
 def test_the_first_entry_may_be_zeros(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_without_a_segment(tmp_path: Path) -> None:
     found = objects(offset_index(tmp_path, OFFSETS))
     assert len(of_kind("entry", found)) == len(PLACES)
     (note,) = of_kind("note", found)
-    assert note["text"] == f"there is no {BASE:020}.log beside it: entries are not compared with a segment"
+    assert note["text"] == f"{BASE:020}.log is missing, so entries are not compared with a segment"
 
 
 @pytest.mark.parametrize("added", [".deleted", ".swap", ".cleaned"])
@@ -172,7 +172,7 @@ def test_what_is_being_removed_or_replaced_belongs_together(folder: Path, added:
     offset_index(folder, [])
     for path in old:
         (note,) = of_kind("note", objects(path))
-        assert note["text"].startswith(f"there is no {BASE:020}.log{added} beside it")
+        assert note["text"].startswith(f"{BASE:020}.log{added} is missing")
     old_log = segment(folder, *BATCHES, base_offset=BASE, suffix=f".log{added}")
     for path in old:
         found = objects(path)
@@ -217,7 +217,7 @@ def test_files_that_get_shorter_while_they_are_read(
             cut_while_read(patch, path.with_suffix(victim), fill, size)
             found = objects("--from-offset", str(PLACES[2][0]), path.with_suffix(read), code=None)
         if victim == read == ".index" and fill == 1 and size < 8:
-            note = f"the file got shorter while it was read; {size} bytes are left"
+            note = f"the file shrank to {size} bytes while it was being read"
             assert of_kind("note", found)[0] == {"text": note}
             assert reasons(found) == ([f"the last entry has only {size} of 8 bytes"] if size else [])
 
@@ -257,7 +257,7 @@ def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatc
     assert len(of_kind("entry", found)) == len(OFFSETS)
     size = 8 * len(OFFSETS)
     assert [each["text"] for each in of_kind("note", found)] == [
-        f"the file got shorter while it was read; {size} bytes are left"
+        f"the file shrank to {size} bytes while it was being read"
     ]
 
 

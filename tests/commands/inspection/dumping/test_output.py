@@ -29,7 +29,7 @@ def test_text() -> None:
         "offset: 5 isControl: true horizon: none",
         "as it is",
         "note: worth knowing",
-        "damage: position 7: wrong; passed over 8 bytes",
+        "damage: position 7: wrong; skipped 8 bytes",
         "damage: all wrong",
     ]
 

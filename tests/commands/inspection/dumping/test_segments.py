@@ -306,7 +306,7 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
         (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records are counted in"),
         (COUNT_AT, struct.pack(">i", -1), "-1 records are counted in"),
         (DELTA_AT, struct.pack(">i", 0), "a record has offset 1, but the batch's last offset is 0"),
-        (DELTA_AT, struct.pack(">i", -1), "its last offset -1 is below its first, 0"),
+        (DELTA_AT, struct.pack(">i", -1), "the last offset -1 is below the first, 0"),
         (22, b"\x05", "compression 5 is not known"),
         (22, b"\x01", "gzip"),
     ],
@@ -380,7 +380,7 @@ def test_gaps_are_counted_and_reported_if_wanted(tmp_path: Path) -> None:
 def test_a_segment_without_an_offset_in_its_name(tmp_path: Path) -> None:
     path = segment(tmp_path, batch(7, b"v"), batch(8, b"v")).rename(tmp_path / "copy.log")
     found = objects(path)
-    assert [each["text"] for each in of_kind("note", found)] == ["the name of the file has no offset"]
+    assert [each["text"] for each in of_kind("note", found)] == ["the file name has no offset"]
     assert of_kind("end", found)[0]["gaps"] == 0
 
 
@@ -419,10 +419,10 @@ def test_a_file_that_gets_shorter_while_it_is_read(
         assert all(each["passedOver"] is None or each["passedOver"] >= 0 for each in of_kind("damage", found))
         if path.stat().st_size != size:  # the file was read with fewer fills
             continue
-        notes = [each["text"] for each in of_kind("note", found) if "got shorter" in each.get("text", "")]
+        notes = [each["text"] for each in of_kind("note", found) if "shrank" in each.get("text", "")]
         damage = [each["reason"] for each in of_kind("damage", found) if "the file was cut" in each["reason"]]
         assert notes or damage or size >= first, (size, found)
-        assert notes in ([], [f"the file got shorter while it was read; {size} bytes are left"])
+        assert notes in ([], [f"the file shrank to {size} bytes while it was being read"])
 
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])

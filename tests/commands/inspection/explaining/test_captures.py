@@ -107,8 +107,8 @@ def test_a_gap() -> None:
     assert summary.missing_bytes == 9
     assert read(frames)[-4:] == both([8, 9])
     assert set(both(range(10))) >= {each for each in read(frames) if "not" not in each}
-    assert any("bytes of the client were not captured" in text for text in remarks(frames))
-    assert any("passed over" in line for line in summary.lines())
+    assert any("bytes from the client were not captured" in text for text in remarks(frames))
+    assert any("skipped" in line for line in summary.lines())
 
 
 def test_what_is_left_of_a_frame_around_a_gap_is_passed_over() -> None:
@@ -126,9 +126,9 @@ def test_a_beginning_inside_a_connection(begin: int) -> None:
     assert summary.responses <= summary.requests
     assert summary.connections == 1
     is_at_a_request = (begin - 2) % 5 == 0
-    assert any("passed over" in text for text in remarks(frames)) is not is_at_a_request
+    assert any("skipped" in text for text in remarks(frames)) is not is_at_a_request
     assert (summary.passed_over_bytes == 0) is is_at_a_request
-    told = [after for before, after in pairwise(frames) if "passed over" in before.text]
+    told = [after for before, after in pairwise(frames) if "skipped" in before.text]
     assert all(after.read is not None for after in told), "a known frame must follow the skipped bytes"
 
 
@@ -213,7 +213,7 @@ def test_other_protocols(opened: bool, begins: bytes) -> None:
         written.data(1, begins[::-1] + bytes([number]) * 100)
     frames, summary = explained(written.packets)
     assert (summary.requests, summary.responses) == (0, 0)
-    assert remarks(frames)[-1] == "no unencrypted Kafka traffic was found here"
+    assert remarks(frames)[-1] == "no unencrypted Kafka traffic was found in this connection"
 
 
 def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         each.data(0, b"\0\1\0\0" + bytes(1_000))
         each.data(0, bytes(1_000))
     frames, _ = explained([packet for each in talks for packet in each.packets])
-    dropped = [text for text in remarks(frames) if "unfinished frames dropped" in text]
+    dropped = [text for text in remarks(frames) if "unfinished frames were dropped" in text]
     assert len(dropped) > 5
 
 
@@ -254,14 +254,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert lines[-1] == "1 connection, 2 requests, 2 responses"
     assert run("explain", "--pcap", path, "--frame", 1).startswith("Heartbeat request, version 4\nOFFSET")
     assert run("explain", "--pcap", path, "--frame", 4).startswith("ApiVersions response, version 0\n")
-    assert "has no frame 5; it has 4, counted from 1" in run("explain", "--pcap", path, "--frame", 5, code=1)
+    assert "has no frame 5; its frames are numbered from 1 to 4" in run("explain", "--pcap", path, "--frame", 5, code=1)
 
 
 def test_the_command_on_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "kafka.pcap"
     path.write_bytes(pcap(talk(2).packets)[:-5])
     output = run("explain", "--pcap", path, code=1)
-    assert output.splitlines()[-1].startswith("error: the capture is cut off")
+    assert output.splitlines()[-1].startswith("error: the capture is truncated")
     assert "2 requests" in output
     path.write_bytes(b"no capture")
     assert "error: this is not a capture: it begins with 6e 6f 20 63" in run("explain", "--pcap", path, code=1)

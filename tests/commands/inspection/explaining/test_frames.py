@@ -69,12 +69,12 @@ def test_bytes_behind() -> None:
 @pytest.mark.parametrize("end", range(len(REQUEST)))
 def test_a_cut_at_every_byte(end: int) -> None:
     if end < 12:
-        with pytest.raises(ValueError, match=f"a frame of {end} bytes is not a request"):
+        with pytest.raises(ValueError, match=f"a frame of {end} bytes is too short for a request"):
             explain_request(REQUEST[:end])
         return
     explained = explain_request(REQUEST[:end])
     assert explained.error is not None
-    assert f"the length prefix says {len(REQUEST) - 4} bytes, but {end - 4} follow" in explained.error
+    assert f"the length prefix is {len(REQUEST) - 4}, but {end - 4} bytes follow" in explained.error
     assert b"".join(row.data for row in explained.rows) == REQUEST[:end]
 
 
@@ -101,7 +101,7 @@ def test_api_versions() -> None:
     request, response = Talk().exchange(ApiVersionsRequest("a", "1"), ApiVersionsResponse(), 4)
     unknown = request[:6] + b"\0\x63" + request[8:]
     explained = explain_request(unknown)
-    assert explained.error == "ApiVersions has no version 99; it has 0-4"
+    assert explained.error == "ApiVersions has no version 99; known versions: 0-4"
     assert [row.path for row in explained.rows][:5] == [
         "length", "header.request_api_key", "header.request_api_version", "header.correlation_id", "header.client_id"
     ]  # fmt: skip
@@ -165,16 +165,16 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("deadbeef",), "a frame of 4 bytes is not a request, which has 12 with length and header alone"),
-        (("",), "a frame of 0 bytes is not a request"),
+        (("deadbeef",), "a frame of 4 bytes is too short for a request; the length and the header alone have 12"),
+        (("",), "a frame of 0 bytes is too short for a request"),
         (("ff" * 30,), "no API has the key -1, so this is not a request; for a response"),
         (("0x123",), "the number of hexadecimal digits is odd: 3"),
-        (("00 0g",), "non-hexadecimal characters 'g'"),
+        (("00 0g",), "these characters are not hexadecimal: 'g'"),
         (("@/no/such/file",), "No such file"),
         ((RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4), "no API is named 'Heartbeet'; is it Heartbeat?"),
-        ((RESPONSE.hex(), "--api", "Heartbeat"), "either --request or --api and --api-version are needed"),
+        ((RESPONSE.hex(), "--api", "Heartbeat"), "either --request, or both --api and --api-version are required"),
         ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "HeartbeatResponse has no version 99"),
-        ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is not a request"),
+        ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is too short for a request"),
     ],
 )
 def test_mistakes(arguments: tuple[object, ...], text: str) -> None:

@@ -107,7 +107,7 @@ def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     message = HeartbeatRequest(group_id="g")
     path.write_bytes(batch(0, [(b"\0\0\0\1", codec(type(message), 4).encode(message))]))
-    assert "name one, as HeartbeatRequest:4" in run("explain", path, "--value", "HeartbeatRequest", code=1)
+    assert "specify one, as in HeartbeatRequest:4" in run("explain", path, "--value", "HeartbeatRequest", code=1)
     assert "group_id" in run("explain", path, "--value", "HeartbeatRequest:4")
     assert "is not a number" in run("explain", path, "--value", "HeartbeatRequest:x", code=1)
 
@@ -161,7 +161,7 @@ def test_records_of_ones_own_that_are_not_there(own: Path) -> None:
     output = run("explain", own.parent / "visit.log", "--schemas", own, "--key", "TransactionLog", code=1)
     assert "it has types 1, 2, 9" in output
     assert "is it VisitKey?" in run("explain", own.parent / "left.log", "--schemas", own, "--key", "VistKey", code=1)
-    assert "no message or record format is named 'VisitKey'" in run(
+    assert "unknown message or record format 'VisitKey'" in run(
         "explain", own.parent / "left.log", "--key", "VisitKey", code=1
     )
 
@@ -171,15 +171,15 @@ def test_a_value_without_a_version_asks_for_one(own: Path) -> None:
     path.write_bytes(batch(0, [(None, bytes.fromhex("0102030405060708"))]))
     output = run("explain", path, "--schemas", own, "--value", "Invoice", code=1)
     assert "Invoice has no version 258" in output
-    assert "if Invoice does not begin with its version, name one, as Invoice:0" in output
+    assert "if Invoice does not begin with its version, specify one, as in Invoice:0" in output
 
 
 @pytest.mark.parametrize(
     ("option", "name", "text"),
     [
-        ("--key", "OffsetCommitValue", "OffsetCommitValue is in a record's value, not in its key: give --value"),
-        ("--value", "OffsetCommitKey", "OffsetCommitKey is in a record's key, not in its value: give --key Off"),
-        ("--key", "TopicRecord", "TopicRecord is in a record's value, not in its key: give --value TopicRecord"),
+        ("--key", "OffsetCommitValue", "OffsetCommitValue is in a record's value, not in its key; use --value"),
+        ("--value", "OffsetCommitKey", "OffsetCommitKey is in a record's key, not in its value; use --key Off"),
+        ("--key", "TopicRecord", "TopicRecord is in a record's value, not in its key; use --value TopicRecord"),
     ],
 )
 def test_the_other_part_of_a_record(tmp_path: Path, option: str, name: str, text: str) -> None:

@@ -112,9 +112,9 @@ def test_cut_at_every_byte() -> None:
 @pytest.mark.parametrize(
     ("offset", "byte", "reason"),
     [
-        (16, 7, "magic 7 is not known"),
+        (16, 7, "magic 7 is unknown"),
         (11, 0, "bytes are needed|goes beyond|left over"),
-        (22, 7, "compression 7 is not known"),
+        (22, 7, "unknown compression type 7"),
         (57, 0x80, "left over"),
         (61, 0x7E, "the length says 63 bytes, but there are 22"),
     ],
@@ -172,12 +172,12 @@ def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compress
         assert error is None
         assert len(rows) in (101, 102)
         assert b"".join(row.data for row in rows if not row.region) == all_bytes
-        left_out = [row for row in rows if row.value.endswith(" bytes left out, after 100 rows")]
+        left_out = [row for row in rows if row.value.endswith(" bytes left out after 100 rows")]
         inner = [row for row in left_out if row.region]
         assert len(inner) == (compression is not Compression.NONE)
         assert len(left_out) - len(inner) == (number if inner else 1)
         for row in left_out:
-            assert row.value == f"{len(row.data)} bytes left out, after 100 rows"
+            assert row.value == f"{len(row.data)} bytes left out after 100 rows"
 
 
 def test_one_record_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,4 +205,4 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_MAX", 2)
     rows = [Row(number, b"x", "", "") for number in range(3)]
     assert bounded(iter(rows[:2]), b"xx") == rows[:2]
-    assert bounded(iter(rows), b"xxxx") == [*rows[:2], Row(2, b"xx", "", "2 bytes left out, after 2 rows")]
+    assert bounded(iter(rows), b"xxxx") == [*rows[:2], Row(2, b"xx", "", "2 bytes left out after 2 rows")]

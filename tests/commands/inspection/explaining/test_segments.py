@@ -94,7 +94,7 @@ def test_a_record_by_its_offset(segment: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "text"), [(5, "it begins with 0; 10 is the last one read"), (99, "10 is the last one read")]
+    ("offset", "text"), [(5, "its first offset is 0, and the last one read is 10"), (99, "the last one read is 10")]
 )
 def test_an_offset_that_is_not_there(segment: Path, offset: int, text: str) -> None:
     assert text in run("explain", segment, "--offset", offset, code=1)
@@ -105,7 +105,9 @@ def test_an_offset_that_compaction_removed(tmp_path: Path) -> None:
     data[23:27] = struct.pack(">i", 5)
     path = tmp_path / "0.log"
     path.write_bytes(data)
-    assert "no record has offset 4: its batch, at byte 0, has 0 to 5" in run("explain", path, "--offset", 4, code=1)
+    assert "no record has offset 4; the batch at byte 0 has offsets 0 to 5" in run(
+        "explain", path, "--offset", 4, code=1
+    )
 
 
 def test_message_sets(tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_files_that_are_no_segment(tmp_path: Path) -> None:
     assert damage.startswith("error: 207 bytes at 0: ")
     assert result == f"error: {path} has no record of type OffsetCommitKey"
     assert "No such file" in run("explain", tmp_path / "nowhere.log", code=1)
-    assert run("explain", "HeartbetRequest", 0, "--file", path, code=1).startswith("error: no message")
+    assert run("explain", "HeartbetRequest", 0, "--file", path, code=1).startswith("error: unknown message")
 
 
 @pytest.mark.parametrize("name", ["0.log.deleted", "0.log.swap", "00000000000000000005-0000000001.checkpoint"])
@@ -171,7 +173,7 @@ def test_what_is_no_batch_is_explained_as_far_as_it_goes(segment: Path) -> None:
     assert lines[2].endswith("not read")
     for place in (("--batch", 1), ("--offset", 10)):
         output = run("explain", segment, *place, code=1)
-        assert f"; `kafkawire dump {segment}` finds batches after damage; --position explains whatever" in output
+        assert f"; `kafkawire dump {segment}` finds batches after damage; --position explains the data" in output
         assert output.count("\n") == 1
 
 
@@ -201,7 +203,7 @@ def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
         os.truncate(path, 1000)
         output, error = process.communicate()
     assert (process.returncode, error) == (0, "")
-    assert output.splitlines()[-1] == f"note: {path} got shorter while it was read; 1000 bytes are left"
+    assert output.splitlines()[-1] == f"note: {path} shrank to 1000 bytes while it was being read"
 
 
 def test_where_a_file_was_cut(tmp_path: Path) -> None:
@@ -228,5 +230,5 @@ def test_a_record_of_a_batch_with_many(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(records, "ROWS_MAX", 100)
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(b"k", b"%d" % number) for number in range(1_000)]))
-    assert run("explain", path).splitlines()[-1].endswith(" bytes left out, after 100 rows")
+    assert run("explain", path).splitlines()[-1].endswith(" bytes left out after 100 rows")
     assert "b'999'" in run("explain", path, "--offset", 999)

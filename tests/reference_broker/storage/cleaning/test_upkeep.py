@@ -404,7 +404,7 @@ def test_what_ends_a_log_is_not_told_again(caplog):
     bench.disk.plan = plan
     bench.advance(FIRST_MS)
     bench.advance(CHECK_MS)
-    assert caplog.text.count("memory:t-0: the log is offline: gone") == 1
+    assert caplog.text.count("memory:t-0: the log goes offline: gone") == 1
     assert "upkeep failed" not in caplog.text
 
 

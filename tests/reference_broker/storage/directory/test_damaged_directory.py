@@ -49,7 +49,7 @@ def test_reservation_of_producer_ids_is_rebuilt(reopen, tmp_path, caplog, conten
     store = reopen()
     assert "producer-ids is damaged" in caplog.text
     first = 1701 + 2**32
-    assert f"producer ids continue at {first}, far after those in the logs" in caplog.text
+    assert f"producer ids continue at {first}, far above those in the logs" in caplog.text
     assert store.directory.producer_ids.reserve(1000) == first
     assert reopen().directory.producer_ids.reserve(1000) == first + 1000
 
@@ -132,7 +132,7 @@ def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path
     damage(tmp_path / name)
     store = reopen()
     assert store.directory.log("t", 0).is_offline
-    assert "t-0: the log is offline" in caplog.text
+    assert "t-0: the log goes offline" in caplog.text
     append_by(2, store.directory.log("other", 0))
     assert store.directory.log("other", 0).high_watermark == 2
     assert (tmp_path / name).exists(), "it is left alone"
@@ -170,7 +170,7 @@ def test_huge_file_is_refused_unread(reopen, tmp_path, name):
     append_by(1, create_logs(reopen(), "t")[0])
     reopen().directory.close()
     os.truncate(tmp_path / name, HUGE_BYTES)
-    with pytest.raises(ConfigurationError, match=rf"{name} is damaged: it has more than 134217728 bytes"):
+    with pytest.raises(ConfigurationError, match=rf"{name} is damaged: the file is larger than 134217728 bytes"):
         reopen()
 
 
@@ -221,7 +221,7 @@ def test_reservation_is_lost_although_no_log_knows_a_producer(reopen, tmp_path, 
     assert reopen().directory.producer_ids.reserve(1000) == 0
     (tmp_path / "producer-ids").unlink()
     assert reopen().directory.producer_ids.reserve(1000) == 2**32
-    assert "producer-ids is damaged: it is missing; producer ids continue at 4294967296" in caplog.text
+    assert "producer-ids is damaged: the file is missing; producer ids continue at 4294967296" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -64,7 +64,7 @@ def test_directory_of_another_broker_is_refused() -> None:
 def test_directory_of_a_broker_with_zookeeper_is_refused() -> None:
     disk = MemoryDisk()
     write_identity(disk, MetaProperties("cluster", "7", "", WITH_BROKER_ID))
-    with pytest.raises(ConfigurationError, match="it belongs to a broker of a cluster with ZooKeeper"):
+    with pytest.raises(ConfigurationError, match="it belongs to a broker in a ZooKeeper cluster"):
         taken(disk, 7)
 
 

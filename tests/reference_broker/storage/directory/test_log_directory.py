@@ -58,7 +58,7 @@ def test_log_and_logs():
 def test_two_brokers_cannot_share_a_directory(tmp_path):
     """Two brokers in one directory once lost three of four acknowledged records."""
     first = on(MachineDisk(tmp_path))
-    with pytest.raises(ConfigurationError, match="another broker uses it"):
+    with pytest.raises(ConfigurationError, match="it is in use by another broker"):
         on(MachineDisk(tmp_path))
     first.directory.close()
     on(MachineDisk(tmp_path)).directory.abandon()
@@ -154,7 +154,7 @@ def test_partition_whose_folder_belongs_to_another_topic(caplog):
     write_file(disk, "t-0/partition.metadata", partition_metadata_content(b"z" * 16))
     again = on(disk)
     assert again.directory.of("t")[0].next_offset == 0, "old records do not appear under a new id"
-    assert "memory:t-0 is missing: the partition is empty" in caplog.text
+    assert "memory:t-0 is missing, so the partition starts out empty" in caplog.text
     assert [name for name in disk.names("") if name.endswith("-stray")]
 
 
@@ -166,7 +166,7 @@ def test_partition_whose_folder_is_missing(caplog):
     remove_tree(disk, "t-1")
     again = on(disk)
     append(again.directory.of("t")[1], b"x")
-    assert "memory:t-1 is missing: the partition is empty" in caplog.text
+    assert "memory:t-1 is missing, so the partition starts out empty" in caplog.text
     assert "t-1" in disk.crash().names(""), "the folder created at startup is durable"
 
 
@@ -573,7 +573,7 @@ def test_folders_that_cannot_be_deleted_are_reported(name, path, failed, caplog)
     assert {partition: error.code for partition, error in errors.items()} == {
         ("t", number): ErrorCode.KAFKA_STORAGE_ERROR for number in failed
     }
-    assert "the folder of the deleted partition t-0 is not removed: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
+    assert "cannot remove the folder of the deleted partition t-0: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
     assert hosted(directory) == []
 
 

@@ -38,7 +38,7 @@ def test_folder_of_another_topic_is_set_aside(caplog: pytest.LogCaptureFixture) 
     disk, folders = made()
     assert not folders.settle(PLACE, FIRST, is_there=True)
     assert folders.settle(PLACE, SECOND, is_there=True)
-    assert "memory:t-0 is missing: the partition is empty" in caplog.text
+    assert "memory:t-0 is missing, so the partition starts out empty" in caplog.text
     assert disk.names("t-0") == ["partition.metadata"]
     assert read_file(disk, "MjIyMjIyMjIyMjIyMjIyMg.0-stray/records") == b"first"
 
@@ -59,7 +59,7 @@ def test_missing_folder_is_made(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     assert PartitionFolders(disk).settle(PLACE, FIRST, is_there=False)
     assert read_file(disk, METADATA) == partition_metadata_content(FIRST)
-    assert "memory:t-0 is missing: the partition is empty" in caplog.text
+    assert "memory:t-0 is missing, so the partition starts out empty" in caplog.text
 
 
 def test_sound_metadata_is_read_once_and_not_written() -> None:

@@ -81,7 +81,7 @@ def message_set() -> bytes:
         (placed(produced(b"a"), 2**63 - 1), ErrorCode.CORRUPT_MESSAGE, " are expected"),
         (placed(produced(b"a"), -5), ErrorCode.CORRUPT_MESSAGE, ", but 0 to"),
         (placed(produced(b"a"), 0, -1), ErrorCode.CORRUPT_MESSAGE, "the leader epoch is -1"),
-        (changed(FIRST, 8, struct.pack(">i", 20)), ErrorCode.CORRUPT_MESSAGE, "the batch has only 32 bytes"),
+        (changed(FIRST, 8, struct.pack(">i", 20)), ErrorCode.CORRUPT_MESSAGE, "the batch is only 32 bytes long"),
         (changed(FIRST, 16, b"\3"), ErrorCode.CORRUPT_MESSAGE, "magic 3"),
         (message_set(), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "magic 1"),
     ],

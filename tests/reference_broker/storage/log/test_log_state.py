@@ -134,7 +134,7 @@ def test_append_that_fails_takes_the_log_offline_and_leaves_nothing(config, capl
     bench.append(b"c")
     assert bench.results[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
     assert bench.log.next_offset == 1
-    assert caplog.text.count("memory:t-0: the log is offline: [Errno 28] No space left on device") == 1
+    assert caplog.text.count("memory:t-0: the log goes offline: [Errno 28] No space left on device") == 1
     again = Bench(config, bench.disk.crash(), is_clean=False)
     assert (again.values(), again.log.truncated_bytes) == ([b"a"], 0)
 

@@ -161,7 +161,7 @@ def test_damaged_decision_is_ignored(caplog, content):
     disk.make_folder(FOLDER)
     write_file(disk, f"{FOLDER}/{TRUNCATION}", content)
     assert pending_truncation(disk, FOLDER) is None
-    assert "does not say how to truncate the log" in caplog.text
+    assert "does not describe a truncation" in caplog.text
     assert disk.names(FOLDER) == []
 
 

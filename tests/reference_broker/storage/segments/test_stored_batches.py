@@ -157,7 +157,7 @@ class Changing:
 def test_file_that_changes_is_not_read_for_ever() -> None:
     file: object = Changing(bytes(produced(b"v")))
     problem = survey_file(file, Survey(0, 0), lambda entry: None)  # type: ignore[arg-type]  # a part of a file
-    assert "changed while it was read" in str(problem)
+    assert "changed while it was being read" in str(problem)
 
 
 @pytest.mark.parametrize("piece_bytes", [100, 350, PIECE_BYTES])

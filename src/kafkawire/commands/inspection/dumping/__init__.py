@@ -1,1 +1,1 @@
-"""The readers and the output of `kafkawire dump`: one module for each kind of file, and the output that they share."""
+"""The readers of `kafkawire dump`, one module for each kind of file, and the output that they share."""

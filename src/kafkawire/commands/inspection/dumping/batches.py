@@ -1,8 +1,8 @@
-"""Read the batches of a segment in order, whatever else is in the file.
+"""Read the batches of a segment in order, no matter what else is in the file.
 
 After an impossible header, reading continues at the next whole batch with a correct checksum. A batch with a wrong
-checksum can also have a wrong length: it is skipped by its size if a sound batch or the end of the file follows;
-otherwise it is searched for sound batches before its size is trusted.
+checksum may also have a wrong length. If a sound batch or the end of the file follows it, the length is trusted, and
+the batch is skipped; otherwise, the bytes within its length are first searched for sound batches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StoredBatch(NamedTuple):
         magic: the magic of its format.
         header: the unpacked `BATCH_HEADER` of magic 2, or `MESSAGE_V0_HEADER`.
         is_valid: whether its checksum is correct.
-        batch: the batch, to read its records; None if it is too large to open.
+        batch: the batch, for reading its records; None if it is too large to open.
     """
 
     position: int
@@ -54,7 +54,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def base_offset(self) -> int | None:
-        """The first offset; None for a batch in an old format, whose header lacks it."""
+        """The first offset; None for a batch in an old format, whose header does not contain it."""
         return self.header[0] if self.magic == BATCH_MAGIC else None
 
     @property
@@ -64,7 +64,7 @@ class StoredBatch(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are not a batch, or a batch with a wrong checksum, which has already been yielded.
+    """Bytes that are not a batch, or a batch with a wrong checksum that has already been yielded.
 
     Attributes:
         position: where the bytes begin.
@@ -88,9 +88,9 @@ def read_batches(
 
     Args:
         window: the window of the file.
-        position: the position to begin at.
+        position: where to begin.
         batch_bytes_max: larger batches are not opened.
-        read: called regularly with the position, if not None.
+        read: called regularly with the position, unless it is None.
 
     Raises:
         OSError: the file cannot be read.
@@ -100,7 +100,7 @@ def read_batches(
         if read is not None:
             read(position)
         size, reason = size_at(window, position)
-        if position >= window.end:  # the file was cut in the meantime
+        if position >= window.end:  # the file was truncated in the meantime
             return
         if reason and window.is_limited and _may_be_cut(window, position):
             return
@@ -114,7 +114,7 @@ def read_batches(
             continue
         batch = _batch_at(window, position, size, batch_bytes_max)
         if window.end < position + size:
-            continue  # cut in the middle of a batch, which is reported like any cut batch
+            continue  # truncated in the middle of a batch, which is reported like any incomplete batch
         yield batch
         end = position + size
         if not batch.is_valid:
@@ -124,7 +124,7 @@ def read_batches(
 
 
 def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: int) -> tuple[int, str]:
-    """Return the position to continue at after a batch with a wrong checksum, and its report.
+    """Return where to continue after a batch with a wrong checksum, and the reason to report.
 
     Args:
         window: the window of the file.
@@ -139,7 +139,7 @@ def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: i
     if inside < end:
         return inside, f"{reason}, and a sound batch begins inside it"
     if not size_at(window, end)[1] or _may_be_cut(window, end):
-        return end, reason  # the next one is also damaged
+        return end, reason  # the next one is damaged too
     return search.next(end + 1), f"{reason}, and no batch begins where it ends"
 
 
@@ -153,7 +153,7 @@ def _may_be_cut(window: Window, position: int) -> bool:
 
 
 def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) -> StoredBatch:
-    """Return the batch at a position, after comparing its checksum."""
+    """Return the batch at a position, with the result of its checksum check."""
     head = bytes(window.at(position, BATCH_HEADER_BYTES))
     magic = head[BATCH_MAGIC_AT]
     header = (BATCH_HEADER if magic == BATCH_MAGIC else MESSAGE_V0_HEADER).unpack_from(head)

@@ -39,7 +39,7 @@ class FileKind(Enum):
     QUORUM_STATE = "quorum state"
 
 
-#: In the order in which a folder's files are shown: a segment, then the files about it.
+#: The suffixes, in the order in which a folder's files are shown: a segment, then the files that belong to it.
 _SUFFIXES = {
     file_names.METADATA_SNAPSHOT_SUFFIX: FileKind.SNAPSHOT,
     file_names.LOG_SUFFIX: FileKind.LOG,
@@ -64,14 +64,14 @@ _CHANGING = (file_names.CLEANED_SUFFIX, file_names.DELETED_SUFFIX, ".part", file
 
 
 class StoredFile(NamedTuple):
-    """A file, and what its name and its folder's name say about it.
+    """A file, and the facts in its name and its folder's name.
 
     Attributes:
         path: the path of the file.
         kind: the kind of its content.
         base_offset: the offset in its name; None if there is none.
         epoch: the leader epoch in the name of a snapshot of cluster metadata.
-        topic: the topic; empty if the folder does not name one.
+        topic: the topic; empty if the folder's name contains none.
     """
 
     path: Path
@@ -107,11 +107,11 @@ def stored_file(path: Path) -> StoredFile | None:
 
 
 def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
-    """Return all files, including those in folders: each partition's files by offset, a segment before its indexes.
+    """Return all files, including those in folders; a partition's files are ordered by offset, segments before indexes.
 
     Args:
         paths: files and folders.
-        fail: called for each path that does not exist or cannot be listed; the others are still returned.
+        fail: called for each path that does not exist or cannot be listed; the other files are returned anyway.
     """
     found: list[Path] = []
     for path in paths:
@@ -128,14 +128,14 @@ def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[P
 
 
 def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
-    """Yield the files in a folder and in those below it, visiting each folder once, even if several links lead to it.
+    """Yield the files in a folder and in those below it; visit each folder once, even if several links lead to it.
 
-    Folders below a link are skipped: links can form cycles.
+    Folders below a link are skipped, since links can form cycles.
     """
     waiting, links = [folder], list[Path]()
     known: set[tuple[int, int]] = set()
     while waiting or links:
-        is_link = not waiting  # links come last, so that files are shown at their real location
+        is_link = not waiting  # links come last, so files are shown at their real location
         here = links.pop() if is_link else waiting.pop()
         files: list[Path] = []
         folders: list[Path] = []

@@ -31,14 +31,13 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexE
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 
 
-#: How many batches to check, from the last match on, before searching the index: a search of a large index with spare
-#: room reads it in several places, and the next entry of a time index is usually only a few batches
-#: further.
+#: How many batches to check after the last match before searching the index. A search in a large index with spare room
+#: reads it in several places, and the next entry of a time index is usually just a few batches further.
 _NEAR_BATCHES: Final = 64
 
 
 class _Header:
-    """The log that an index is compared with: it returns the header of the batch at a position."""
+    """The header of the batch at a position in the log with which an index is compared."""
 
     def __init__(self, log: Window, position: int) -> None:
         self.is_whole = False
@@ -83,12 +82,10 @@ class _Index:
         self.log = _sibling(file, LOG_SUFFIX, stack)
         self._output = output
         if file.base_offset is None:
-            output.note("the name of the file has no offset: offsets are relative, and not compared with a segment")
+            output.note("the file name has no offset, so offsets are relative, and not compared with a segment")
             self.log = None
         elif self.log is None:
-            output.note(
-                f"there is no {file.sibling(LOG_SUFFIX).name} beside it: entries are not compared with a segment"
-            )
+            output.note(f"{file.sibling(LOG_SUFFIX).name} is missing, so entries are not compared with a segment")
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield the position and content of each entry, up to the preallocated space."""
@@ -98,10 +95,10 @@ class _Index:
             if not first and not second:
                 if self.window.is_zero_from(position):
                     if (room := self.window.end - position) > 0:
-                        self._output.note(f"{room} bytes of zeros at the end: room for further entries")
+                        self._output.note(f"{room} bytes of zeros at the end, reserved for further entries")
                     self._say_cuts()
                     return
-                with suppress(IndexError):  # was perhaps read as preallocated space, and is an entry now
+                with suppress(IndexError):  # it was perhaps read as preallocated space, and is an entry now
                     first, second = self.entries[number]
             yield position, first, second
         self._say_cuts()
@@ -111,10 +108,10 @@ class _Index:
             self._output.note("the index is empty")
 
     def _say_cuts(self) -> None:
-        """Report that a file was truncated, as happens to a new index when the broker ends its segment."""
+        """Report that a file was truncated, as happens to a new index when the broker seals its segment."""
         for window, name in ((self.window, "file"), (self.log, "segment")):
             if window is not None and window.is_cut:
-                self._output.note(f"the {name} got shorter while it was read; {window.end} bytes are left")
+                self._output.note(f"the {name} shrank to {window.end} bytes while it was being read")
 
 
 def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:
@@ -180,7 +177,7 @@ def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], obje
 
 
 class _Places:
-    """Finds batches of a log by their last offset, starting at the last one found.
+    """Finds batches in a log by their last offset, starting from the previous match.
 
     Args:
         log: the segment's log.
@@ -221,7 +218,7 @@ class _Places:
 
 
 def position_before(file: StoredFile, log: Window, offset: int) -> int:
-    """Return the position in a segment from which to read an offset; 0 if its index is missing or does not fit.
+    """Return the position in a segment from which to read an offset; 0 if its index is missing or does not match.
 
     Raises:
         OSError: the index cannot be read.
@@ -239,7 +236,7 @@ def position_before(file: StoredFile, log: Window, offset: int) -> int:
 
 
 def _position_of(entries: IndexEntries, relative: int) -> int:
-    """Return the position in the last entry at or below an offset; the beginning if there is none."""
+    """Return the position in the last entry at or below an offset; 0 if there is none."""
     return max(entries.value_at(relative) or 0, 0)
 
 

@@ -1,7 +1,7 @@
-"""Describe control records and records of internal topics, in the words of DumpLogSegments.
+"""Describe control records and records in internal topics, in the words of DumpLogSegments.
 
 The topics are Kafka's and those in the user's schemas. Records that cannot be decoded are shown as stored. A record
-written by a newer broker is not considered damage.
+written by a newer broker is not considered damaged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, InternalRecord
 __all__ = ["ContentDecoder"]
 
 _VERSION = Struct(">h")
-#: The bytes that a member of a classic consumer group provides, by the name in JSON.
+#: The messages encoded in the bytes that a member of a classic consumer group provides, keyed by their names in JSON.
 _CONSUMER_PROTOCOL = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 
@@ -39,7 +39,7 @@ class ContentDecoder:
         types: the record types of topics.
 
     Attributes:
-        problems: the damage found since the caller last cleared this list, with the offsets.
+        problems: the damage, with offsets, found since the caller last cleared this list.
     """
 
     def __init__(self, topic: str, as_json: bool, types: RecordTypes = KAFKA_RECORDS) -> None:
@@ -86,7 +86,7 @@ class ContentDecoder:
 
 
 def _json_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
-    """Return the members of a record's JSON object, with values that are not text yet."""
+    """Return the members of a record's JSON object; some values are not text yet."""
     members: dict[str, Any] = {"type": record.type, "name": record.name}
     if record.key is not None:
         members["key"] = to_json(record.key, record.key.SCHEMA.known_versions.last)
@@ -94,7 +94,7 @@ def _json_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
 
 
 def _text_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
-    """Return the parts that DumpLogSegments prints for a record, with JSON values that are not text yet."""
+    """Return the parts that DumpLogSegments prints for a record; some JSON values are not text yet."""
     if record.key is None:
         if record.value is None:
             return []
@@ -107,7 +107,7 @@ def _text_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
 
 
 def _value(record: InternalRecord) -> dict[str, Any] | None:
-    """Return the value as JSON, also decoding the bytes that members of consumer groups provide."""
+    """Return the value as JSON; bytes that members of consumer groups provide are decoded too."""
     if record.value is None or record.version is None:
         return None
     found = to_json(record.value, record.version)
@@ -119,7 +119,7 @@ def _value(record: InternalRecord) -> dict[str, Any] | None:
 
 
 def _consumer_protocol(name: str, data: bytes, otherwise: object) -> object:
-    """Return the decoded bytes, or `otherwise` if they are not such a message; Kafka allows that."""
+    """Return the decoded bytes, or `otherwise` if they are not such a message, which Kafka allows."""
     if len(data) < _VERSION.size:
         return otherwise
     (version,) = _VERSION.unpack_from(data)

@@ -1,4 +1,4 @@
-"""Limits of `kafkawire dump`: by default it uses less than 200 MB of memory, whatever a file contains."""
+"""Limits of `kafkawire dump`, which by default uses less than 200 MB of memory, whatever a file contains."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ __all__ = [
 WINDOW_BYTES: Final = 1024 * 1024
 
 #: Largest batch that is opened, both as stored and decompressed. Brokers store at most 1 MiB unless configured
-#: otherwise (`message.max.bytes`); `--max-batch-bytes` raises this limit, and the memory used with it.
+#: otherwise (`message.max.bytes`); `--max-batch-bytes` raises this limit, and thus the memory use.
 BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 
-#: Fraction of that limit that a compressed batch may reach: some codecs take 16 times the size of their input
+#: A compressed batch may have this fraction of that limit, since some codecs need 16 times the size of their input
 #: (docs/limits.md).
 COMPRESSED_PART: Final = 4
 
-#: How many problems of one index or small file are reported individually; after a damaged entry, all the others can be
+#: How many problems in one index or small file are reported individually; after a damaged entry, all others may be
 #: wrong.
 PROBLEMS_MAX: Final = 1000
 
-#: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.
+#: Largest checkpoint that is read, enough for 7,000 partitions with the longest names; with short names, it takes 50
+#: times its size in memory.
 SMALL_FILE_BYTES_MAX: Final = 2 * 1024 * 1024
 
-#: Largest producer snapshot that is read: 182,000 producers of 46 bytes, each of which takes about 400 bytes of memory.
+#: Largest producer snapshot that is read: 182,000 producers of 46 bytes, each of which needs about 400 bytes of memory.
 PRODUCERS_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -17,7 +17,7 @@ __all__ = ["DEFAULT_KINDS", "Kind", "Output", "members_text"]
 
 
 class Kind(StrEnum):
-    """What a line is about."""
+    """The kind of a line."""
 
     FILE = "file"
     BATCH = "batch"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     END = "end"
 
 
-#: Compaction and transaction markers leave gaps in the offsets, so gaps are only counted.
+#: Compaction and transaction markers leave gaps in the offsets, so gaps are just counted.
 DEFAULT_KINDS: Final = frozenset(Kind) - {Kind.GAP}
 
 
@@ -41,8 +41,8 @@ class Output:
         write: receives the lines, many at a time.
         as_json: whether to write JSON objects instead of text.
         kinds: the kinds of lines to write; damage is always written.
-        with_content: whether records show key and value.
-        from_offset: earlier records get no line.
+        with_content: whether records are shown with their key and value.
+        from_offset: the offset before which records are left out.
 
     Attributes:
         kinds: see above.
@@ -94,7 +94,7 @@ class Output:
         Args:
             kind: see above.
             members: the members of the JSON object.
-            text: the text of the line; by default the names and values of the members.
+            text: the text of the line; by default, the names and values of the members.
         """
         if kind not in self.kinds:
             return
@@ -112,13 +112,13 @@ class Output:
         """Report damage.
 
         Args:
-            reason: the fault, with the values.
+            reason: the fault, including the values.
             position: its position in the file in bytes, if it has one.
-            passed_over: the number of bytes skipped because of it.
+            passed_over: the number of bytes skipped because of the fault.
         """
         self.damaged += 1
         place = "" if position is None else f"position {position}: "
-        left_out = "" if passed_over is None else f"; passed over {passed_over} bytes"
+        left_out = "" if passed_over is None else f"; skipped {passed_over} bytes"
         members = {"position": position, "reason": reason, "passedOver": passed_over}
         self.say(Kind.DAMAGE, members, f"damage: {place}{reason}{left_out}")
 

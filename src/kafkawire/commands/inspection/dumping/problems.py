@@ -32,7 +32,7 @@ class Problems:
             self._output.damage(reason, position)
 
     def tell_damage(self, damage: DamagedContent) -> None:
-        """Report damage found by a reader of the content."""
+        """Report damage that was found while the content was read."""
         self.tell(damage.reason, damage.position)
 
     def end(self) -> None:

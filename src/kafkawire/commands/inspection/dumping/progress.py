@@ -1,4 +1,4 @@
-"""Show on the last line of a terminal how much of a long file has been read."""
+"""Show how much of a long file has been read, on the last line of a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dump a segment or a snapshot of cluster metadata: its batches and records, and their damage.
+"""Dump a segment or a snapshot of cluster metadata: its batches and records, and any damage.
 
 Source: `DumpLogSegments.dumpLog` in Apache Kafka.
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.records.java_integers import int64, sequence_after
 
 __all__ = ["SegmentOptions", "dump_segment"]
 
-#: Kafka's names for the times of records, by the bit of the attributes; magic 0 has none.
+#: Kafka's names for record timestamps, indexed by the timestamp type bit of the attributes; magic 0 has no timestamps.
 _TIMES: Final = (b"CreateTime", b"LogAppendTime")
 _NO_TIME: Final = b"NoTimestampType"
 
@@ -45,8 +45,8 @@ class SegmentOptions(NamedTuple):
     """Options for reading segments.
 
     Attributes:
-        from_offset: records before it are skipped.
-        topic: decode the records as those of this topic; None for the folder's topic, empty for none.
+        from_offset: the offset before which records are skipped.
+        topic: the topic whose format is used to decode records; None for the folder's topic, empty for none.
         max_bytes: maximum number of bytes to read from each file.
         batch_bytes_max: larger batches are not opened.
         types: the record types of topics.
@@ -81,7 +81,7 @@ def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read
 def _describe(file: StoredFile, output: Output) -> None:
     if file.kind is FileKind.LOG:
         if file.base_offset is None:
-            output.note("the name of the file has no offset")
+            output.note("the file name has no offset")
         else:
             output.say(Kind.NOTE, {"baseOffset": file.base_offset}, f"Log starting offset: {file.base_offset}")
     elif file.base_offset is None:
@@ -99,7 +99,7 @@ class _Segment:
         self._options = options
         topic = file.topic if options.topic is None else options.topic
         self._decoder = ContentDecoder(topic, output.as_json, options.types)
-        #: The faults inside the current batch.
+        #: The faults in the current batch.
         self._problems = self._decoder.problems
         self._decode = self._decoder.record if topic in options.types.topics and output.with_content else None
         #: The offset after the batches read so far; it starts at 0 in a snapshot.
@@ -107,11 +107,11 @@ class _Segment:
         self._is_nameless = file.kind is FileKind.LOG and file.base_offset is None
         self._batches = self._records = 0
         self._with_batches = Kind.BATCH in output.kinds
-        # Batches need not be opened unless records, or damage alone, were requested.
+        # Batches are opened only if records, or nothing but damage, were requested.
         self._is_deep = bool(output.kinds & {Kind.RECORD, Kind.CONTROL, Kind.GAP}) or output.kinds == {Kind.DAMAGE}
 
     def dump(self, window: Window, position: int, read: Callable[[int], object]) -> None:
-        """Write the batches from a position onwards, and their totals."""
+        """Write the batches from a position on, and then the totals."""
         output = self._output
         output.begin_log(max(self._next_offset, self._options.from_offset) if position else self._next_offset)
         is_start = position > 0 or self._is_nameless
@@ -122,7 +122,7 @@ class _Segment:
             self._batch(found, is_start)
             is_start = False
         if window.is_cut:
-            output.note(f"the file got shorter while it was read; {window.end} bytes are left")
+            output.note(f"the file shrank to {window.end} bytes while it was being read")
         gaps = output.lines.gaps if self._is_deep else None
         members = {"batches": self._batches, "records": self._records if self._is_deep else None, "gaps": gaps}
         output.say(Kind.END, {**members, "bytes": max(window.end - position, 0)})
@@ -150,7 +150,7 @@ class _Segment:
             before = self._next_offset - 1
             self._output.damage(f"offsets go back, from {before} to {first}", found.position)
         if not is_old and last_offset < (base_offset or 0):
-            self._output.damage(f"its last offset {last_offset} is below its first, {base_offset}", found.position)
+            self._output.damage(f"the last offset {last_offset} is below the first, {base_offset}", found.position)
         if self._is_deep:
             self._open(found, last_offset)
         if found.is_valid:
@@ -215,7 +215,7 @@ def _time(found: StoredBatch) -> bytes:
 
 
 def _batch_line(found: StoredBatch, as_json: bool) -> bytes:
-    """Return the line of a batch, formatted by hand for speed: a segment can have one batch per record."""
+    """Return the line for a batch, formatted by hand for speed, since a segment can have one batch per record."""
     position, size, magic, header, is_valid, _ = found
     valid = "true" if is_valid else "false"
     time = _time(found).decode()

@@ -1,4 +1,4 @@
-"""Dump the small files beside segments: transaction indexes, producer snapshots, checkpoints, properties.
+"""Dump the small files next to segments: transaction indexes, producer snapshots, checkpoints, properties.
 
 Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot` in Apache Kafka.
 """
@@ -26,9 +26,10 @@ __all__ = ["dump_small_file", "dump_transaction_index"]
 
 #: How many bytes of a transaction index are read at a time.
 _PIECE_BYTES = 1024 * ENTRY_BYTES
-#: The member that tells JSON lines apart; no member of a file may replace it.
+#: The JSON member that distinguishes lines; no member read from a file may replace it.
 _KIND = "kind"
-#: Kafka's file has three levels, with the voters in a list; much deeper content could not be written as JSON again.
+#: Kafka's file has three levels, with the voters in a list. Content that is nested very deeply could not be written as
+#: JSON again.
 _DEPTH_MAX = 20
 
 
@@ -49,7 +50,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
         for damage in waiting:
             problems.tell_damage(damage)
         if window.is_cut:
-            output.note(f"the file got shorter while it was read; {window.end} bytes are left")
+            output.note(f"the file shrank to {window.end} bytes while it was being read")
     problems.end()
 
 
@@ -71,7 +72,7 @@ def _transaction(entry: AbortedTransaction) -> Mapping[str, object]:
 
 
 def dump_small_file(file: StoredFile, output: Output) -> None:
-    """Write the content of a file of another kind.
+    """Write the content of a small file other than a transaction index.
 
     Raises:
         OSError: the file cannot be read.
@@ -136,9 +137,9 @@ def _partition_metadata(content: bytes, on_damage: OnDamage) -> Iterator[Mapping
 def _quorum_state(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
     found = parse_quorum_state(content)
     if _KIND in found:
-        raise DamagedContent(f"a member {_KIND!r}, which Kafka does not know")
+        raise DamagedContent(f"unexpected member {_KIND!r}")
     if _depth(found) > _DEPTH_MAX:
-        raise DamagedContent(f"values nested more than {_DEPTH_MAX} deep")
+        raise DamagedContent(f"values are nested more than {_DEPTH_MAX} levels deep")
     yield found
 
 

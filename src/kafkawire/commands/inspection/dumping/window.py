@@ -1,4 +1,4 @@
-"""A part of a file in memory, which moves forward as the reader does."""
+"""A part of a file that is kept in memory, and moves forward with the reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def open_file(path: Path) -> FileIO:
     """Open a file for a window.
 
     Raises:
-        OSError: the file cannot be opened, or is not regular: a pipe waits for a writer, and a device never ends.
+        OSError: the file cannot be opened, or is not a regular file; a pipe would wait for a writer, and a device may
+            never end.
     """
     return checked_regular(path).open("rb", buffering=0)
 
@@ -35,18 +36,19 @@ def checked_regular(path: Path) -> Path:
 
 
 class Window:
-    """Reads a file in large pieces, keeping one in memory.
+    """Reads a file in large pieces, and keeps one in memory.
 
     The next call of `at` overwrites the bytes that the previous call returned.
 
     Args:
         file: the file, opened unbuffered for reading.
-        end: where to stop; a growing file is read up to its initial size, unless `has_grown` is called.
+        end: where to stop. A growing file is read up to its initial size, unless `has_grown` is called.
 
     Attributes:
-        end: see above, or the end of the file; lower if the file turns out to be shorter.
+        end: see above, or the end of the file; it is lowered if the file turns out to be shorter.
         is_limited: whether the file continues after `end`.
-        is_cut: whether the file became shorter while it was read, so fewer bytes were returned than `end` promised.
+        is_cut: whether the file became shorter while it was being read, so fewer bytes were returned than `end`
+            promised.
     """
 
     def __init__(self, file: FileIO, end: int | None = None) -> None:
@@ -59,7 +61,7 @@ class Window:
         self._start = self._filled = 0
 
     def at(self, position: int, size: int) -> memoryview:
-        """Return bytes of the file: as many as requested, or fewer at its end.
+        """Return bytes from the file: as many as requested, or fewer at its end.
 
         Raises:
             OSError: the file cannot be read.
@@ -72,7 +74,7 @@ class Window:
         return self._memory[first : min(first + size, self._filled)]
 
     def is_zero_from(self, position: int) -> bool:
-        """Return whether only zeros follow: preallocated space, or the result of a crash.
+        """Return whether only zeros follow, which are preallocated space or the result of a crash.
 
         Raises:
             OSError: the file cannot be read.
@@ -93,7 +95,7 @@ class Window:
         return True
 
     def _fill(self, position: int, size: int) -> None:
-        """Read from a position, using more memory than usual only while necessary."""
+        """Read from a position; use more memory than usual only as long as necessary."""
         wanted = max(size, WINDOW_BYTES)
         if len(self._memory) != wanted:
             self._memory = memoryview(b"")  # free this memory before allocating more
@@ -103,7 +105,7 @@ class Window:
         while self._filled < room:
             count = self._read(position + self._filled, self._memory[self._filled : room])
             if not count:
-                self.end = min(position + self._filled, self._size())  # the file was cut in the meantime
+                self.end = min(position + self._filled, self._size())  # the file was truncated in the meantime
                 self.is_cut = True
                 return
             self._filled += count
@@ -120,7 +122,7 @@ class Window:
 
 @contextmanager
 def _naming(file: FileIO) -> Iterator[None]:
-    """Add the file's name to errors: an index and a segment are read together."""
+    """Add the file's name to errors, since an index and a segment are read together."""
     try:
         yield
     except OSError as error:

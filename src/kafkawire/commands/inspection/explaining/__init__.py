@@ -1,1 +1,1 @@
-"""The inputs of `kafkawire codegen explain`: frames, record batches, log segments, and captures in three layers."""
+"""The inputs of `kafkawire codegen explain`: frames, record batches, log segments, and captures (three layers)."""

@@ -1,7 +1,7 @@
 """Read the packets of a capture in the formats of tcpdump and Wireshark, pcap and pcapng.
 
-Packets are read one at a time, from a stream that need not be seekable: memory does not grow with the file, and every
-length in the file is checked before it is used. `capture_packets.py` decodes the packets.
+Packets are read one at a time, from a stream that need not be seekable. Memory use does not grow with the file, and
+every length in the file is checked before it is used. `capture_packets.py` decodes the packets.
 
 Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 """
@@ -14,11 +14,11 @@ from typing import BinaryIO, NamedTuple
 
 __all__ = ["PACKET_BYTES_MAX", "CaptureError", "Packet", "read_packets"]
 
-#: Largest packet that is read: four times tcpdump's largest snapshot length. Segments that the network card has yet to
-#: split are captured whole, up to 512 KiB.
+#: Largest packet that is read: four times tcpdump's largest snapshot length. Segments that the network card will split
+#: are captured whole, with up to 512 KiB.
 PACKET_BYTES_MAX = 1024 * 1024
 
-#: Maximum number of interfaces of one section; machines have few, and all are kept in memory.
+#: Maximum number of interfaces in one section. All of them are kept in memory, and machines have few.
 _INTERFACES_MAX = 10_000
 
 #: Number of bytes read at a time when skipping.
@@ -32,14 +32,14 @@ _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
 _READ_BLOCKS = (_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET)
 _BLOCK_FRAME_BYTES = 12
 
-#: The interface option that holds the unit of its timestamps.
+#: The interface option for the unit of its timestamps.
 _TIME_RESOLUTION = 9
-#: Highest powers of ten and two that make sense as the unit of a 64-bit timestamp.
+#: The highest negative power of ten or two that makes sense as the unit of a 64-bit timestamp.
 _EXPONENT_MAX = 63
 
 
 class CaptureError(ValueError):
-    """The file is not a capture, or is damaged; the text says at which byte."""
+    """The file is not a capture, or is damaged; the text contains the position."""
 
 
 class Packet(NamedTuple):
@@ -47,7 +47,7 @@ class Packet(NamedTuple):
 
     Attributes:
         time: seconds since the epoch; 0 if the file has no time.
-        link_type: the protocol of its first bytes, by tcpdump's numbers.
+        link_type: tcpdump's number for the protocol of its first bytes.
         data: its captured bytes.
     """
 
@@ -57,7 +57,7 @@ class Packet(NamedTuple):
 
 
 class _Interface(NamedTuple):
-    """An interface of the capture: the link type of its packets, and the units of their timestamps per second."""
+    """An interface in the capture: the link type of its packets, and the number of timestamp units per second."""
 
     link_type: int
     units: int
@@ -71,17 +71,17 @@ class _Reader:
         self.position = 0
 
     def take(self, size: int, optional: bool = False) -> bytes:
-        """Return the next bytes; no bytes at the end of the file, if the file may end here.
+        """Return the next bytes, or no bytes at the end of the file if it may end here.
 
         Raises:
-            CaptureError: the file is cut off.
+            CaptureError: the file is truncated.
         """
         data = bytearray()
         while len(data) < size and (part := self._stream.read(size - len(data))):
             data += part
         if len(data) < size and not (optional and not data):
             raise CaptureError(
-                f"the capture is cut off: {size} bytes are needed at byte {self.position}, but {len(data)} are left"
+                f"the capture is truncated: {size} bytes are needed at byte {self.position}, but {len(data)} are left"
             )
         self.position += len(data)
         return bytes(data)
@@ -99,7 +99,7 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
         stream: a file in one of the two formats.
 
     Raises:
-        CaptureError: the file is not a capture, is damaged, or is cut off; earlier packets have been yielded.
+        CaptureError: the file is not a capture, is damaged, or is truncated; earlier packets have been yielded.
     """
     reader = _Reader(stream)
     magic = reader.take(4, optional=True)
@@ -133,7 +133,7 @@ def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
         (kind,) = struct.unpack(f"{order}I", head)
         (length,) = struct.unpack(f"{order}I", reader.take(4))
         if length < _BLOCK_FRAME_BYTES or length % 4:
-            raise CaptureError(f"block of {length} bytes at byte {reader.position - 8}")
+            raise CaptureError(f"the block at byte {reader.position - 8} has the impossible length {length}")
         if kind not in _READ_BLOCKS:
             reader.skip(length - 8)
             continue
@@ -141,16 +141,16 @@ def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
         try:
             if kind == _INTERFACE:
                 if len(interfaces) == _INTERFACES_MAX:
-                    raise CaptureError(f"more than {_INTERFACES_MAX} interfaces")
+                    raise CaptureError(f"the capture has more than {_INTERFACES_MAX} interfaces")
                 interfaces.append(_interface(block, order))
             else:
                 yield _packet(kind, block, order, interfaces)
         except (struct.error, IndexError):
-            raise CaptureError(f"block of type {kind} before byte {reader.position} is damaged") from None
+            raise CaptureError(f"the block of type {kind} before byte {reader.position} is damaged") from None
 
 
 def _section(reader: _Reader) -> str:
-    """Read the header of a section after its magic number, and return its byte order."""
+    """Read the rest of a section's header after its magic number, and return the byte order."""
     head = reader.take(8)
     for order in ("<", ">"):
         length, mark = struct.unpack(f"{order}II", head)
@@ -187,6 +187,6 @@ def _packet(kind: int, block: bytes, order: str, interfaces: list[_Interface]) -
 def _checked(size: int, position: int) -> int:
     if size > PACKET_BYTES_MAX:
         raise CaptureError(
-            f"the packet before byte {position} has {size} bytes, but at most {PACKET_BYTES_MAX} are read"
+            f"the packet before byte {position} has {size} bytes, which exceeds the limit of {PACKET_BYTES_MAX}"
         )
     return size

@@ -1,6 +1,6 @@
 """Find the TCP segment in a captured packet: Ethernet, loopback, Linux "any", raw IP; IPv4 and IPv6.
 
-`tcp_streams.py` puts the segments in order. Other packets are described in a few words, so they can be counted.
+`tcp_streams.py` puts the segments in order. Other packets get a short description, by which they are counted.
 
 Source: RFC 9293 (TCP), RFC 791, RFC 8200; the link types of tcpdump.
 """
@@ -15,9 +15,9 @@ __all__ = ["TcpSegment", "tcp_segment"]
 
 _TCP = 6
 _IPV4, _IPV6 = 0x0800, 0x86DD
-#: VLAN tags: a type and two more bytes, then the type of the next header.
+#: The types of VLAN tags. Two more bytes follow the type, and then the type of the next header.
 _VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
-#: IPv6 headers that can precede TCP; their second byte is their length.
+#: IPv6 headers that can precede TCP; the second byte of each is its length.
 _IPV6_EXTENSIONS = (0, 43, 60)
 _IPV6_FRAGMENT = 44
 
@@ -56,7 +56,7 @@ def tcp_segment(link_type: int, data: bytes) -> TcpSegment | str:
     """Return the segment in a packet, or the reason why there is none.
 
     Args:
-        link_type: the link type of the capture, by tcpdump's numbers.
+        link_type: tcpdump's number for the link type of the capture.
         data: the packet.
     """
     start = _ip_start(link_type, data)
@@ -92,9 +92,9 @@ def _ipv4(data: bytes, start: int) -> TcpSegment | str:
     (size, fragment, protocol) = struct.unpack_from(">2xH2xHxB", data, start)
     if protocol != _TCP:
         return "not TCP"
-    if fragment & 0x3FFF:  # more fragments, or not the first
+    if fragment & 0x3FFF:  # not the first fragment, or more follow
         return "IP fragments"
-    # Packets meant for a network card that splits them itself can lack their size.
+    # The size can be missing in packets that the network card will split.
     end = start + size if size else len(data)
     source, destination = (str(ipaddress.IPv4Address(data[start + at : start + at + 4])) for at in (12, 16))
     return _tcp(data[start + header_bytes : end], source, destination)

@@ -1,8 +1,8 @@
-"""List the frames that clients and brokers exchanged in a capture, and count the bytes that could not be matched.
+"""List the frames in a capture that clients and brokers exchanged, and count the bytes that could not be matched.
 
-`capture_file.py` reads the packets, `tcp_streams.py` puts them in order; this module cuts the streams into frames.
-If a stream begins in the middle or has a gap, it searches for a segment that begins with a frame. Memory is bounded,
-whatever the file contains.
+`capture_file.py` reads the packets, and `tcp_streams.py` puts them in order. This module cuts the streams into frames.
+If a stream begins in the middle or has a gap, the next segment that begins with a frame is searched for. Memory use is
+bounded, whatever the file contains.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Frame", "Summary", "explain_capture"]
 #: Maximum number of bytes of unfinished frames across all connections: two of the largest frames.
 _UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
-#: The API key and version of a request header, from which the start of a frame is recognized.
+#: The size of the API key and version in a request header, by which the start of a frame is recognized.
 _API_BYTES = 4
 
 
 class Frame(NamedTuple):
-    """A frame of a capture, or a remark about a connection.
+    """A frame in a capture, or a remark about a connection.
 
     Attributes:
         time: when its last byte was captured, in seconds since the epoch.
@@ -53,17 +53,17 @@ class Frame(NamedTuple):
 
 
 class Summary:
-    """The counts of a capture, complete once all frames have been yielded.
+    """The counts for a capture, which are complete once all frames have been yielded.
 
     Attributes:
         connections: the number of connections seen.
         requests: the number of decoded requests.
         responses: the number of decoded responses.
-        unread: frames that were not decoded.
-        without_response: requests whose response was not seen.
-        missing_bytes: bytes that were not captured.
-        passed_over_bytes: bytes that could not be matched: before the first known request, or after a gap.
-        left_out: non-TCP packets, by reason.
+        unread: the number of frames that were not decoded.
+        without_response: the number of requests whose response was not seen.
+        missing_bytes: the number of bytes that were not captured.
+        passed_over_bytes: the number of bytes that could not be matched, before the first known request or after a gap.
+        left_out: the numbers of packets that were left out, keyed by reason.
         error: why reading ended before the end of the file.
     """
 
@@ -83,7 +83,7 @@ class Summary:
             (self.unread, "frame", "not decoded or not matched"),
             (self.without_response, "request", "whose response is not in the capture"),
             (self.missing_bytes, "byte", "not captured"),
-            (self.passed_over_bytes, "byte", "passed over, as no known frame begins there"),
+            (self.passed_over_bytes, "byte", "skipped, since no known frame begins there"),
         ):
             if count:
                 yield f"{counted(count, noun)} {what}"
@@ -161,7 +161,7 @@ class _Reading:
 
 
 class _Stream:
-    """The bytes of one side until they form frames; `in_step` tells whether the next byte begins a frame."""
+    """The bytes from one side that do not form a frame yet; `in_step` is whether the next byte begins a frame."""
 
     def __init__(self, in_step: bool) -> None:
         self.data = bytearray()
@@ -191,12 +191,12 @@ class _Stream:
 
 
 class _Conversation:
-    """One connection that may use Kafka's protocol."""
+    """A connection that may use Kafka's protocol."""
 
     def __init__(self, connection: TcpConnection, apis: Mapping[int, Api]) -> None:
         self._connection = connection
         self._apis = apis
-        #: The client's side; known if the capture has the connection's start, or after the first request.
+        #: The client's side, which is known if the capture has the start of the connection, or after the first request.
         self._client: int | None = 0 if connection.opened else None
         self._streams = (_Stream(connection.opened), _Stream(connection.opened))
         self._observed = ObservedConnection(apis=apis)
@@ -224,11 +224,11 @@ class _Conversation:
             yield from self._end(captured)
 
     def forget(self, time: float) -> Frame:
-        """Drop unfinished frames, because all connections together hold too many bytes."""
+        """Drop unfinished frames because all connections together hold too many bytes."""
         size_bytes = self.unfinished_bytes
         for stream in self._streams:
             stream.lose_step()
-        return self._remark(time, f"{size_bytes} bytes of unfinished frames dropped: too many were pending")
+        return self._remark(time, f"{size_bytes} bytes of unfinished frames were dropped, since too many were pending")
 
     def _receive_data(self, captured: CapturedBytes, stream: _Stream) -> Iterator[Frame]:
         if not stream.in_step:
@@ -245,7 +245,7 @@ class _Conversation:
             yield Frame(captured.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
         if not stream.in_step:
             yield self._remark(
-                captured.time, f"no frame {self._of(captured.side)} begins here: looking for the next one"
+                captured.time, f"no frame {self._of(captured.side)} begins here; searching for the next one"
             )
 
     def _begins_frame(self, captured: CapturedBytes) -> bool:
@@ -265,17 +265,17 @@ class _Conversation:
         for side, stream in enumerate(self._streams):
             yield from self._passed_over(captured, side)
             if stream.data:
-                text = f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
+                text = f"{len(stream.data)} bytes {self._of(side)} are left, which belong to an incomplete frame"
                 yield self._remark(captured.time, text)
         if not self._is_kafka:
-            yield self._remark(captured.time, "no unencrypted Kafka traffic was found here")
+            yield self._remark(captured.time, "no unencrypted Kafka traffic was found in this connection")
         elif self.without_response:
             yield self._remark(captured.time, f"{counted(self.without_response, 'request')} without response")
 
     def _passed_over(self, captured: CapturedBytes, side: int) -> Iterator[Frame]:
         stream = self._streams[side]
         if stream.passed_over:
-            text = f"{stream.passed_over} bytes {self._of(side)} passed over, as no known frame begins there"
+            text = f"skipped {stream.passed_over} bytes {self._of(side)}, since no known frame begins there"
             self.passed_over_bytes += stream.passed_over
             stream.passed_over = 0
             yield self._remark(captured.time, text)
@@ -283,23 +283,24 @@ class _Conversation:
     def _of(self, side: int) -> str:
         if self._client is None:
             return f"from {self._connection.ends[side]}"
-        return "of the client" if side == self._client else "of the broker"
+        return "from the client" if side == self._client else "from the broker"
 
     def _remark(self, time: float, text: str) -> Frame:
         return Frame(time, self._connection.number, "!", text)
 
 
 def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
-    """Return whether a segment begins with a frame, perhaps a partial one, of a known API and version."""
+    """Return whether a segment begins with a frame, possibly partial, of a known API and version."""
     if len(data) < LENGTH_BYTES + _API_BYTES:
         return False
     length = int.from_bytes(data[:LENGTH_BYTES], "big")
     start = data[LENGTH_BYTES : LENGTH_BYTES + HEADER_START.size]
     key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
     in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES
-    # Removed versions are excluded: bytes inside a frame often look like one of the first keys with version 0.
+    # Removed versions are excluded, since bytes inside a frame often look like one of the lowest keys with version 0.
     if not (in_range and key in apis and version in apis[key].versions):
         return False
-    # Lookalikes are excluded, too: where requests have a key, responses have a correlation id, often a small number.
+    # Lookalikes are excluded too: at the place of a request's key, responses have a correlation id, often a small
+    # number.
     frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
     return len(frame) < length or is_request(frame, apis)

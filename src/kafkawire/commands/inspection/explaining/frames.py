@@ -1,7 +1,7 @@
 """Explain each byte of a whole frame: length, header, body, and the bytes after them.
 
-A request identifies itself: its API key and version come first. A response does not, so the user must give the request,
-or its API and version. `explain.py` calls this module, and so does `captures.py` for the frames of a capture.
+A request identifies itself, since it begins with its API key and version. A response does not, so the user must give
+the request, or its API and version. `explain.py` calls this module, as does `captures.py` for the frames in a capture.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
 """
@@ -30,7 +30,7 @@ __all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "
 
 
 class Asked(NamedTuple):
-    """The request that a response answers; `correlation_id` is None if unknown."""
+    """The request to which a frame is the response; `correlation_id` is None if unknown."""
 
     api: Api
     version: int
@@ -65,7 +65,7 @@ def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
 
 
 def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
-    """Return the API, version and correlation id of a request's frame.
+    """Return the API, version and correlation id in a request's frame.
 
     Raises:
         ValueError: the frame is not a request of a known API.
@@ -74,7 +74,7 @@ def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
     least = start + HEADER_START.size
     if len(frame) < least:
         raise ValueError(
-            f"a frame of {len(frame)} bytes is not a request, which has {least} with length and header alone"
+            f"a frame of {len(frame)} bytes is too short for a request; the length and the header alone have {least}"
         )
     key, version, correlation_id = HEADER_START.unpack_from(frame, start)
     if key not in apis:
@@ -90,7 +90,7 @@ def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explan
         apis: the known APIs, by key.
 
     Raises:
-        ValueError: the frame is too short for a request, or of an unknown API.
+        ValueError: the frame is too short for a request, or the API is unknown.
     """
     start, end = _request_bounds(data, apis)
     asked = asked_by(data, apis)
@@ -101,7 +101,7 @@ def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explan
     header_version = api.request_header_version(version) if known else RequestHeader.SCHEMA.versions.first
     at, error = _message(RequestHeader, header_version, data[:end], start, "header.", rows, api.name)
     if error is None and not known:
-        error = f"{api.name} has no version {version}; it has {api.known_versions}"
+        error = f"{api.name} has no version {version}; known versions: {api.known_versions}"
     if error is None:
         at, error = _message(api.request, version, data[:end], at, "", rows)
     return _finished(title, data, rows, at, start, end, error)
@@ -166,7 +166,7 @@ def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]
 
 
 def _announced_end(data: bytes) -> int | None:
-    """Return the end of a frame by its length prefix; None without one, or if fewer bytes follow."""
+    """Return the end of a frame according to its length prefix; None if there is none, or if fewer bytes follow."""
     length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
     fits = len(data) >= LENGTH_BYTES and 0 <= length <= len(data) - LENGTH_BYTES
     return LENGTH_BYTES + length if fits else None
@@ -181,7 +181,7 @@ def _length_rows(data: bytes, start: int) -> list[Row]:
 def _message(
     cls: type[Message], version: int, data: bytes, start: int, prefix: str, rows: list[Row], name: str = ""
 ) -> tuple[int, str | None]:
-    """Add the rows of a message, with the name of the API, and return its end and its error."""
+    """Add the rows of a message, with the name of the API; return where it ends, and the error if there is one."""
     spans, error = trace(layout(cls, version), data, min(start, len(data)))
     found = bounded((_row(span, data, prefix, name) for span in spans), data)
     rows += found
@@ -208,7 +208,7 @@ def _finished(
     if start:
         length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
         if length != end - start:
-            error = f"the length prefix says {length} bytes, but {len(data) - start} follow" + (
+            error = f"the length prefix is {length}, but {len(data) - start} bytes follow" + (
                 f"; {error}" if error else ""
             )
     return Explanation(title + ("" if start else ", without its length prefix"), rows, error)
@@ -216,6 +216,6 @@ def _finished(
 
 def _unknown_key(key: int) -> str:
     return (
-        f"no API has the key {key}, so this is not a request; for a response, name its request: "
+        f"no API has the key {key}, so this is not a request; for a response, specify its request with "
         "--request HEX, or --api NAME --api-version NUMBER"
     )

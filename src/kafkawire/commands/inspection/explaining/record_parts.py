@@ -1,7 +1,8 @@
-"""Read the keys and values of records that have a given type.
+"""Read those keys and values of records that have a given type.
 
-The first bytes identify records of Kafka's internal topics and of similar topics; batch and key identify control
-records. So a record of another type is never mistaken for the requested one. `segments.py` finds the records.
+Records in Kafka's internal topics and in similar topics are identified by their first bytes, and control records by
+their batch and key. A record of another type is therefore never mistaken for one of the requested type. `segments.py`
+finds the records.
 
 Source: `ConsumerProtocol`, `ControlRecordUtils` in Apache Kafka.
 """
@@ -32,13 +33,13 @@ __all__ = ["RecordPart"]
 
 _PREFIX_BYTES = 2
 
-#: A varint in a frame: its last byte is the first one whose highest bit is clear.
+#: A varint in a frame; its last byte is the first one whose highest bit is clear.
 _VARINT = re.compile(rb"[\x80-\xff]*[\0-\x7f]")
 
-#: The kinds of messages that only control batches hold.
+#: The messages that occur only in control batches.
 _CONTROL_NAMES = {"ControlRecordKey", "ControlRecordTypeSchema", *BODIES.values()}
 
-#: The part of a record that holds messages of some kinds; other kinds can be in either part.
+#: The part of a record that holds messages of a given kind; other kinds can be in either part.
 _PARTS = {"coordinator-key": "key", "coordinator-value": "value", "metadata": "value"}
 
 #: Kinds of messages whose bytes do not include their version.
@@ -46,19 +47,19 @@ _WITHOUT_VERSION = ("request", "response", "header")
 
 
 class RecordPart:
-    """A type for reading keys or values.
+    """A type of keys or values to read.
 
     Args:
         part: `key` or `value`.
         name: the name of a message, such as `OffsetCommitKey`, of a record, such as `OffsetCommit`, or of a record
             format; `NAME:VERSION` for a message whose bytes do not begin with their version.
         formats: the record formats.
-        schemas: kafkawire's own schemas, or another folder, whose messages supplement Kafka's.
+        schemas: kafkawire's own schemas, or another folder, whose messages are added to Kafka's.
 
     Raises:
         SchemaError: a schema is wrong.
-        ValueError: the type does not exist, is in the other part of a record, or its version is neither in its bytes
-            nor in the name.
+        ValueError: the type does not exist, it belongs in the other part of a record, or its version is neither in its
+            bytes nor in the name.
 
     Attributes:
         is_control: whether the type occurs only in control batches, which never contain other types.
@@ -82,9 +83,9 @@ class RecordPart:
         schema = self._class.SCHEMA
         if self._version is None and schema.kind in _WITHOUT_VERSION:
             last = schema.versions.last
-            raise ValueError(f"{self.name} does not begin with its version: name one, as {self.name}:{last}")
+            raise ValueError(f"{self.name} does not begin with its version; specify one, as in {self.name}:{last}")
         if (owner := _PARTS.get(schema.kind, part)) != part:
-            raise ValueError(f"{self.name} is in a record's {owner}, not in its {part}: give --{owner} {self.name}")
+            raise ValueError(f"{self.name} is in a record's {owner}, not in its {part}; use --{owner} {self.name}")
 
     def other_types(self) -> list[str]:
         """Return the other types that were found, by number and name."""
@@ -94,7 +95,7 @@ class RecordPart:
         return [f"{kind} ({names[kind]})" if kind in names else str(kind) for kind in sorted(self.others)]
 
     def explain(self, key: bytes, value: bytes | None) -> tuple[list[Row], str] | None:
-        """Return the rows of a record's key or value and its error, or None if it has another type."""
+        """Return the rows and the error for a record's key or value, or None if it has another type."""
         data = key if self.part == "key" else value
         if data is None:
             return None
@@ -111,7 +112,7 @@ class RecordPart:
         return self._control(self._class, key, data) if self.name in BODIES.values() else self._behind(data)
 
     def _keyed(self, cls: type[Message], key: bytes, data: bytes) -> tuple[list[Row], str] | None:
-        """Read a coordinator's key or value, if the record has this type: its key begins with the type."""
+        """Read a coordinator's key or value if the record has this type, with which its key begins."""
         if len(key) < _PREFIX_BYTES or self._is_other(cls, kind := _int16(key)):
             return None
         if self.part == "value":
@@ -149,7 +150,7 @@ class RecordPart:
         return self._rows(cls, cls.SCHEMA.versions.first, data, 0, [])
 
     def _behind(self, data: bytes) -> tuple[list[Row], str]:
-        """Read a message that follows its version, as in group members and transaction markers."""
+        """Read a message that follows its version, as in the data of group members and in transaction markers."""
         assert self._class is not None, "a format has no version"
         if len(data) < _PREFIX_BYTES:
             return _unread(data, f"{_PREFIX_BYTES} bytes are needed, but {len(data)} are left")
@@ -159,11 +160,11 @@ class RecordPart:
         schema = self._class.SCHEMA
         if version not in schema.known_versions and schema.kind not in _PARTS:
             last = schema.known_versions.last
-            error += f"; if {self.name} does not begin with its version, name one, as {self.name}:{last}"
+            error += f"; if {self.name} does not begin with its version, specify one, as in {self.name}:{last}"
         return rows, error
 
     def _is_other(self, cls: type[Message], kind: int) -> bool:
-        """Return whether a record has another type; if so, count that type."""
+        """Return whether a record has another type, and count that type."""
         if kind == cls.SCHEMA.key:
             return False
         self.others[kind] += 1

@@ -1,7 +1,7 @@
-"""Explain each byte of a record batch, with the constructs made from the schemas.
+"""Explain each byte of a record batch, using constructs generated from the schemas.
 
-The construct engine reads the fields and records a span for each. This module adds the end of a batch, the compression
-of its records, the check of the checksum, and the meaning of individual bits. `explain.py` calls it.
+The construct engine reads the fields, and records a span for each. This module adds the end of a batch, the
+decompression of its records, the check of the checksum, and the meaning of individual bits. `explain.py` calls it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkawire.sdk.records.engines.construct import form
 
 __all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records", "formats_named"]
 
-#: Maximum number of characters shown of one value; a 1 MB value must not flood the terminal.
+#: Maximum number of characters shown for one value, since a 1 MB value must not flood the terminal.
 _VALUE_CHARACTERS = 60
 
 #: Maximum number of rows in one explanation: a batch of 10,000 small records, or one record with 25,000 headers. A
@@ -36,7 +36,7 @@ class Row(NamedTuple):
     Attributes:
         offset: where the bytes begin.
         data: the bytes.
-        path: the field that they belong to, such as `topics[0].partitions[3].index`.
+        path: the field to which they belong, such as `topics[0].partitions[3].index`.
         value: their value, as text.
         region: the compression of decompressed data; `offset` is then relative to that data.
     """
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 def cell_text(value: object) -> str:
-    """Return a value as text of limited length."""
+    """Return a value as text with a limited length."""
     if isinstance(value, bytes | bytearray | memoryview):
         if len(value) > _VALUE_CHARACTERS:
             return f"{len(value)} bytes"
@@ -60,7 +60,7 @@ def cell_text(value: object) -> str:
 
 
 def bounded(rows: Iterable[Row], data: bytes) -> list[Row]:
-    """Return the first `ROWS_MAX` rows; if there are more, add one for the skipped bytes.
+    """Return the first `ROWS_MAX` rows; if there are more, add a row for the skipped bytes.
 
     Args:
         rows: the rows, in order.
@@ -75,15 +75,15 @@ def bounded(rows: Iterable[Row], data: bytes) -> list[Row]:
 
 
 def _left_out(data: bytes, start: int, region: str = "") -> Row:
-    return Row(start, data[start:], "", f"{len(data) - start} bytes left out, after {ROWS_MAX} rows", region)
+    return Row(start, data[start:], "", f"{len(data) - start} bytes left out after {ROWS_MAX} rows", region)
 
 
-#: The usual name for messages in the formats before record batches: a set of any number of them.
+#: The usual name for a sequence of messages in the formats that preceded record batches.
 _OTHER_NAMES = {"MessageSet": ("MessageV0", "MessageV1")}
 
 
 def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | None = None) -> list[RecordFormat]:
-    """Return the record formats with a name; none if no format has it.
+    """Return the record formats with a given name; empty if there are none.
 
     Args:
         formats: all formats.
@@ -91,7 +91,7 @@ def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | N
         magic: the required magic, for formats that have one; None for any.
 
     Raises:
-        ValueError: the formats of this name have other magic numbers.
+        ValueError: the formats with this name have other magic numbers.
     """
     named = [formats[each] for each in _OTHER_NAMES.get(name, (name,)) if each in formats]
     fitting = [each for each in named if magic in (None, each.magic) or each.magic is None]
@@ -105,7 +105,7 @@ class _Enough(Exception):
 
 
 class _Spans(list[Span]):
-    """Collects the spans that a construct reads, and stops it when there is no room for more."""
+    """Collects the spans that a construct reads, and stops reading when there is no room for more."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -126,11 +126,11 @@ def explain_records(
         formats: the record formats (see `load_record_formats`).
         data: batches of any magic.
         path: the path of the value that contains them; empty if there is none.
-        offset_delta: the offset delta of the only wanted record; None for all.
+        offset_delta: the offset delta of the only record to explain; None for all.
 
     Returns:
-        The rows, and the error if the bytes end or are wrong; the rows then end before it. There are at most `ROWS_MAX`
-        of them, plus rows for the bytes that were skipped unread.
+        The rows, and the error if the bytes are incomplete or wrong, in which case the rows end before it. There are at
+        most `ROWS_MAX` rows, plus rows for bytes that were skipped.
     """
     by_magic = {known.magic: known for known in formats.values() if known.magic is not None}
     magic_at = formats["RecordBatch"].field("magic").offset or 0
@@ -142,7 +142,7 @@ def explain_records(
                 raise DecodeError(f"{path}magic", position, short(magic_at + 1, len(data) - position))
             magic = data[position + magic_at]
             if magic not in by_magic:
-                raise DecodeError(f"{path}magic", position + magic_at, f"magic {magic} is not known")
+                raise DecodeError(f"{path}magic", position + magic_at, f"magic {magic} is unknown")
             position = reader.batch(by_magic[magic], position, f"{path}[{number}]" if position or path else "")
             number += 1
     except DecodeError as error:
@@ -160,7 +160,7 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
     Args:
         formats: the record formats.
         name: the format, such as `Record`.
-        data: its bytes, and perhaps more after them.
+        data: its bytes, possibly followed by more.
 
     Returns:
         The same as `explain_records`.
@@ -199,7 +199,7 @@ class _Reader:
     def instance(
         self, known: RecordFormat, stream: io.BytesIO, path: str, base: int = 0
     ) -> tuple[Mapping[str, Any], list[Span]]:
-        """Read one instance, or a batch up to its records, and return its values and spans.
+        """Read one instance, or a batch up to its records; return its values and spans.
 
         Args:
             known: the format of the instance.
@@ -212,7 +212,7 @@ class _Reader:
             _Enough: there is no room for more rows.
         """
         spans = _Spans(ROWS_MAX - len(self.rows))
-        # construct's own path notation, which begins with the operation.
+        # This is construct's own path notation, which begins with the operation.
         place = f"(parsing) -> {path}" if path else "(parsing)"
         try:
             values = form(known.name)._parsereport(stream, new_context(spans=spans), place)
@@ -234,7 +234,7 @@ class _Reader:
             self.rows.append(self._row(span, base, bits.get(_below(path, span.path), ())))
 
     def batch(self, known: RecordFormat, start: int, path: str) -> int:
-        """Read one batch or message with its content, and return its end.
+        """Read one batch or message with its content; return where it ends.
 
         Raises:
             DecodeError: the bytes end early or contradict themselves.
@@ -273,7 +273,7 @@ class _Reader:
             self.instance(self._formats[field.type], stream, f"{path}[{number}]", start)
         left = end - start - stream.tell()
         if left:
-            raise DecodeError(path, end - left, f"{left} bytes left over")
+            raise DecodeError(path, end - left, f"{left} bytes are left over")
 
     def _compressed(
         self,
@@ -287,11 +287,11 @@ class _Reader:
     ) -> None:
         """Read a compressed field: its bytes, then their decompressed content."""
         if codec not in set(Compression):
-            raise DecodeError(path, start, f"compression {codec} is not known")
+            raise DecodeError(path, start, f"unknown compression type {codec}")
         name = Compression(codec).name.lower()
         packed = self._data[start:end] if field.array else values[field.name]
         content = decompress(Compression(codec), packed or b"", magic=known.magic or 0)
-        text = f"{name}, {len(content)} bytes when decompressed"
+        text = f"{name}, {len(content)} bytes decompressed"
         if field.array:
             self.rows.append(Row(start, packed, path, text, self._region))
         else:  # the construct has read the field as bytes
@@ -307,7 +307,7 @@ class _Reader:
             number += 1
 
     def _judge(self, first_row: int, path: str, field: RecordField, covered: bytes) -> None:
-        """Note in a checksum's row whether it is correct."""
+        """Add to a checksum's row whether it is correct."""
         computed = _CHECKSUMS[field.checksum or ""](covered)
         for index in range(first_row, len(self.rows)):
             row = self.rows[index]
@@ -328,7 +328,7 @@ def _below(path: str, field_path: str) -> str:
 
 
 def _compression(known: RecordFormat, field: RecordField, values: Mapping[str, Any]) -> int:
-    """Return the compression of a field; 0 for none."""
+    """Return the compression type of a field; 0 for none."""
     if field.compressed_by is None:
         return 0
     owner, _, name = field.compressed_by.partition(".")

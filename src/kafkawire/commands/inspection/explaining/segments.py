@@ -1,7 +1,7 @@
-"""Find and explain a batch, a record by its offset, or keys and values in a log segment.
+"""Find a batch, a record with a given offset, or keys and values in a log segment, and explain them.
 
-Damage hides no readable bytes: batches with a wrong checksum are explained like any others, malformed ones up to the
-fault, and the search for keys and values continues after damage. `explain.py` calls this module.
+Damage hides no readable bytes: batches with a wrong checksum are explained like any others, malformed batches up to the
+    fault, and the search for keys and values continues after damage. `explain.py` calls this module.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ExplainedRecord(NamedTuple):
 
 
 class LogSegment:
-    """A log segment, partly in memory; a broker can append to its file or truncate it meanwhile.
+    """A log segment, partly in memory. A broker can append to its file or truncate it in the meantime.
 
     Args:
         path: a `.log` file.
@@ -78,7 +78,7 @@ class LogSegment:
 
     @property
     def cut_to(self) -> int | None:
-        """The remaining size, if the file became shorter while it was read; None otherwise."""
+        """The remaining size if the file became shorter while it was being read; None otherwise."""
         return min(self._window.end, self._file.seek(0, os.SEEK_END)) if self._window.end < self._size else None
 
     def batch(self, number: int) -> tuple[int, Batch]:
@@ -91,10 +91,10 @@ class LogSegment:
         for index, found in enumerate(self._headers()):
             if index == number:
                 return found
-        raise ValueError(f"{self._path} has no batch {number}; batches count from 0")
+        raise ValueError(f"{self._path} has no batch {number}; batches are numbered from 0")
 
     def batch_with(self, offset: int) -> tuple[int, Batch]:
-        """Return the batch that has an offset, and its position.
+        """Return the batch that contains an offset, and its position.
 
         Raises:
             DecodeError: the file is not a segment, or is damaged before the end of the batch.
@@ -108,22 +108,22 @@ class LogSegment:
                 if batch.base_offset <= offset or isinstance(batch, MessageBatch):
                     return position, batch
                 break
-        held = "it has no batch" if first is None else f"it begins with {first}; {last} is the last one read"
+        held = "it has no batches" if first is None else f"its first offset is {first}, and the last one read is {last}"
         raise ValueError(f"{self._path} has no batch with offset {offset}: {held}")
 
     def batch_at(self, position: int) -> tuple[int, Batch]:
-        """Return the batch that begins at a byte of the file, and that byte.
+        """Return the batch that begins at a position in the file, and this position.
 
         Raises:
-            DecodeError: no batch begins there; the error's offset is relative to that byte.
-            ValueError: the file ends before that byte.
+            DecodeError: no batch begins there; the error's offset is relative to the position.
+            ValueError: the file ends before the position.
         """
         for batch in walk_headers(self._whole_batch(position)):
             return position, batch
         raise ValueError(f"{self._path} has {self._window.end} bytes, so no batch begins at byte {position}")
 
     def found(self, place: Place) -> tuple[int, Batch]:
-        """Return the position of a batch, and the batch; the first one if `place` is empty.
+        """Return the position of a batch, and the batch; if `place` is empty, the first one.
 
         Raises:
             DecodeError: the file is not a segment, or is damaged before the end of the batch.
@@ -136,7 +136,7 @@ class LogSegment:
         return self.batch_at(place.position or 0)
 
     def at(self, position: int, size: int) -> bytes:
-        """Return bytes of the file."""
+        """Return bytes from the file."""
         return bytes(self._window.at(position, size))
 
     def parts(self, wanted: tuple[RecordPart, ...], place: Place) -> Iterator[ExplainedRecord | Damage]:
@@ -144,7 +144,7 @@ class LogSegment:
 
         Args:
             wanted: the types of keys and values to read.
-            place: the place of the records; if empty, the whole file; damage is then skipped, and yielded.
+            place: the place of the records. If it is empty, the whole file is read, and damage is yielded and skipped.
 
         Raises:
             DecodeError: the file is damaged in or before the chosen batch.
@@ -160,7 +160,7 @@ class LogSegment:
                     yield from _explained(record, each, wanted)
 
     def _headers(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the position of each batch, and the batch, without checking its checksum."""
+        """Yield the position of each batch, and the batch, whose checksum is not verified."""
         position = 0
         while position < self._window.end:
             try:
@@ -194,7 +194,7 @@ def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -
 
 
 def is_batches(data: bytes) -> bool:
-    """Return whether bytes begin with a batch with a correct checksum."""
+    """Return whether bytes begin with a batch that has a correct checksum."""
     try:
         return next(walk(data), None) is not None
     except KafkaWireError:
@@ -204,11 +204,11 @@ def is_batches(data: bytes) -> bool:
 def explain_chosen(
     segment: LogSegment, formats: Mapping[str, RecordFormat], place: Place
 ) -> tuple[str, list[Row], DecodeError | None]:
-    """Explain a batch, or one of its records by offset.
+    """Explain a batch, or one of its records, given by offset.
 
     Returns:
-        A title, the rows, and the error, if any. If no batch begins at the place, the rows show its possible
-        header.
+        A title, the rows, and the error, if any. If no batch begins at the place, the rows show what its header would
+        be.
 
     Raises:
         DecodeError: the file is not a segment, or is damaged before the batch.
@@ -227,7 +227,7 @@ def explain_chosen(
     rows, error = explain_records(formats, segment.at(position, batch.size_in_bytes), offset_delta=wanted)
     if wanted is not None and error is None and not any(row.path.startswith("records[") for row in rows):
         raise ValueError(
-            f"no record has offset {place.offset}: its batch, at byte {position}, has "
-            f"{batch.base_offset} to {batch.last_offset}, but no longer this one"
+            f"no record has offset {place.offset}; the batch at byte {position} has offsets "
+            f"{batch.base_offset} to {batch.last_offset}, but the record has been removed"
         )
     return f"batch at byte {position}, offsets {batch.base_offset} to {batch.last_offset}", rows, error

@@ -1,10 +1,10 @@
-"""Put TCP segments in order, to get the bytes of each side of each connection, and the gaps.
+"""Put TCP segments in order, to get the bytes that each side of a connection has sent, and the gaps.
 
-A capture can repeat, reorder or lack segments, and can begin in the middle of a connection. A segment is
-yielded after all segments before it and all that it acknowledges, so a response never comes before its request. If a
-segment waits too long, the bytes that it waits for are reported as not captured: a gap.
+In a capture, segments can be repeated, reordered or missing, and a connection can begin in the middle. A segment is
+yielded after all segments before it and all those that it acknowledges, so a response never comes before its request.
+If a segment waits too long, the bytes for which it waits are reported as not captured, which is called a gap.
 
-Source: RFC 9293. `capture_packets.py` finds the segments; `captures.py` reads what they carry.
+Source: RFC 9293. `capture_packets.py` finds the segments; `captures.py` reads their content.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment
 
 __all__ = ["CapturedBytes", "TcpConnection", "TcpStreams"]
 
-#: Maximum number of segments of one connection that wait for earlier ones; a network reorders a few of them, a capture
-#: a few dozen.
+#: Maximum number of segments in one connection that wait for earlier ones. A network reorders a few segments, and a
+#: capture a few dozen.
 _HELD_SEGMENTS_MAX = 1024
 
-#: Maximum number of bytes that wait across all connections: thousands of connections can each have a window of
+#: Maximum number of waiting bytes across all connections. There can be thousands of connections, each with a window of
 #: several megabytes.
 _HELD_BYTES_MAX = 64 * 1024 * 1024
 
-#: Memory of a waiting segment in addition to its bytes.
+#: Memory use of a waiting segment in addition to its bytes.
 _HELD_COST_BYTES = 256
 
-#: Maximum number of connections followed at once; beyond that, the connection that has been silent longest is
-#: considered ended.
+#: Maximum number of connections followed at once. Beyond that, the connection that has been silent for the longest time
+#: is considered ended.
 _CONNECTIONS_MAX = 10_000
 
 #: Sequence numbers have 32 bits and wrap.
 _SEQUENCES = 2**32
 
-#: A value below every position: used as the acknowledgment of a segment that has none.
+#: A value below every position, used as the acknowledgment of a segment that has none.
 _NOTHING = -(2**62)
 
 
@@ -44,8 +44,8 @@ class TcpConnection:
 
     Attributes:
         number: its number in order of appearance, from 1.
-        ends: address and port of both sides; first comes the one that opened it, or was seen first.
-        opened: whether the capture has its start.
+        ends: address and port of both sides; the side that opened the connection, or was seen first, comes first.
+        opened: whether the start of the connection was captured.
     """
 
     def __init__(self, number: int, ends: tuple[str, str], opened: bool) -> None:
@@ -57,14 +57,14 @@ class TcpConnection:
 
 
 class CapturedBytes(NamedTuple):
-    """The next bytes of one side of a connection.
+    """The next bytes from one side of a connection.
 
     Attributes:
         connection: the connection.
         side: 0 or 1, as in `TcpConnection.ends`.
         time: when they were captured, in seconds since the epoch.
         data: the bytes; empty for a gap and at the end.
-        missing_bytes: the number of bytes that were not captured here.
+        missing_bytes: the number of bytes missing in a gap.
         is_end: whether the connection ends here.
     """
 
@@ -77,7 +77,7 @@ class CapturedBytes(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A waiting segment; `start` and `acknowledged` are positions in its own stream and in the opposite one."""
+    """A waiting segment; `start` is a position in its own stream, `acknowledged` one in the opposite stream."""
 
     start: int
     number: int
@@ -88,7 +88,7 @@ class _Held(NamedTuple):
 
 
 class _Side:
-    """One direction: the position and number of the next byte, and the segments after it."""
+    """One direction: the position and sequence number of the next byte, and the segments after it."""
 
     def __init__(self) -> None:
         self.first: int | None = None
@@ -102,7 +102,7 @@ class _Side:
             self.first = self.sequence = sequence
 
     def place(self, sequence: int) -> int:
-        """Return the position of a sequence number: of all candidates, the one nearest to the next byte."""
+        """Return the position for a sequence number; of all candidates, this is the one nearest to the next byte."""
         assert self.sequence is not None, "a side begins with its first number"
         ahead = (sequence - self.sequence) % _SEQUENCES
         return self.position + (ahead if ahead < _SEQUENCES // 2 else ahead - _SEQUENCES)
@@ -113,7 +113,7 @@ class _Side:
         self.sequence = (self.sequence + size) % _SEQUENCES
 
     def covers(self, position: int) -> bool:
-        """Return whether all bytes before a position were seen; the end of a side counts as a byte."""
+        """Return whether all bytes before a position have been seen; the end of a side counts as a byte."""
         return position <= self.position + self.ended
 
     def hold(self, held: _Held) -> None:
@@ -124,7 +124,7 @@ class _Side:
 
 
 class TcpStreams:
-    """Follow all connections of a capture."""
+    """All connections in a capture."""
 
     def __init__(self) -> None:
         self._connections: dict[frozenset[str], TcpConnection] = {}
@@ -156,7 +156,7 @@ class TcpStreams:
             yield from self._end(self._connections.pop(next(iter(self._connections))), time)
 
     def end(self, time: float) -> Iterator[CapturedBytes]:
-        """Yield the waiting bytes when the capture ends."""
+        """Yield the bytes that are still waiting when the capture ends."""
         for connection in self._connections.values():
             yield from self._end(connection, time)
         self._connections.clear()
@@ -182,7 +182,7 @@ class TcpStreams:
             self._held_bytes += len(held.data) + _HELD_COST_BYTES
 
     def _settled(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
-        """Yield the bytes that are in order, and bytes after a gap if too many are waiting."""
+        """Yield the bytes that are in order, and if too many are waiting, those after a gap too."""
         yield from self._in_order(connection)
         while self._waits_too_long(connection):
             yield from self._forced(connection, time)
@@ -203,7 +203,7 @@ class TcpStreams:
                 self._held_bytes -= len(held.data) + _HELD_COST_BYTES
                 data = held.data[own.position - held.start :]
                 own.advance(len(data))
-                # A repeated segment that ends its side can end before the known position.
+                # A repeated segment that ends its side may end before the known position.
                 own.ended = own.ended or (held.fin and held.start + len(held.data) == own.position)
                 if data:
                     yield CapturedBytes(connection, side, held.time, data)
@@ -211,7 +211,7 @@ class TcpStreams:
             side = 1 - side
 
     def _forced(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
-        """Give up the bytes that the longest-waiting segment waits for."""
+        """Give up the bytes for which the segment that has waited longest is waiting."""
         side = min(
             (side for side in (0, 1) if connection._sides[side].held), key=lambda side: _oldest(connection, side)
         )
@@ -250,6 +250,6 @@ def _oldest(connection: TcpConnection, side: int) -> int:
 
 
 def _is_repeated(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Return whether a segment that opens a side belongs to a connection, not to a later one on the same ports."""
+    """Return whether a segment that opens a side belongs to this connection, not to a later one on its ports."""
     own = connection._sides[int(segment.source != connection.ends[0])]
     return connection.opened and own.first in (None, (segment.sequence + 1) % _SEQUENCES)
