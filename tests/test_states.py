@@ -36,7 +36,7 @@ def test_drift_is_noticed_and_mended(
     monkeypatch.setattr(states, "ROOT", tmp_path)
     (tmp_path / "docs").mkdir()
     assert states.main(["--check"]) == 1
-    assert capsys.readouterr().out == ("docs/states.md differs from the tables of edges; run python -m tools.states\n")
+    assert capsys.readouterr().out == "differs from the tables of edges: docs/states.md; run python -m tools.states\n"
     assert states.main([]) == 0
     assert states.main(["--check"]) == 0
     (tmp_path / "docs/states.md").write_text("# State machines\n", "utf-8")

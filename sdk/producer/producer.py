@@ -416,7 +416,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return Transaction(self, timeout_ms)
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction as soon as the previous one has ended.
+        """Begin a transaction, as soon as the previous one has ended.
 
         Raises:
             LocalProtocolError: a transaction is open, or there is no `transactional_id`.

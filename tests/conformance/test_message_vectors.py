@@ -133,7 +133,7 @@ def test_json_in_another_form_is_noticed() -> None:
     vector = {"name": "FetchRequest", "version": 12, "hex": program(FetchRequest, 12).encode(message).hex()}
     assert check_message_vector({**vector, "value": value}, "construct") is None
     failure = check_message_vector({**vector, "value": {**value, "clusterId": None}}, "construct")
-    assert (failure or "").startswith("JSON {")
+    assert (failure or "").startswith("converted to JSON {")
 
 
 def test_bytes_that_are_not_encoded_like_that_are_noticed() -> None:
@@ -210,7 +210,7 @@ def test_a_wrong_write_rule_is_noticed(outcome: str, changes: dict[str, str], fa
         ),
         ("trailing-bytes", {"reencoded_hex": "00"}, "expected 00"),
         ("bool-two", {"reencoded_hex": None}, "re-encoded to"),
-        ("tags-duplicate", {"reencode_error": None}, "re-encoding: EncodeError"),
+        ("tags-duplicate", {"reencode_error": None}, "re-encoding failed with EncodeError"),
         ("unsupported-version", {"kind": "another"}, "refused with UnsupportedVersion"),
     ],
 )
@@ -249,4 +249,4 @@ def test_refusing_what_kafka_decodes_is_noticed() -> None:
 def test_a_wrong_number_of_bytes_left_is_noticed() -> None:
     vector = first("corrupt", kind="trailing-bytes")
     vector["remaining"] += 1
-    assert "bytes left" in (check_corrupt_message_vector(vector, "construct") or "")
+    assert "bytes are left, but expected" in (check_corrupt_message_vector(vector, "construct") or "")

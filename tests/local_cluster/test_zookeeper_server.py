@@ -70,7 +70,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_what_is_missing_is_named(machine: Machine) -> None:
     with pytest.raises(
-        ClusterError, match=r"needs Java \(.*default-jre-headless\) and its jars \(pip .*'\w+\[spark\]'"
+        ClusterError, match=r"install Java \(.*default-jre-headless\) and its jars \(pip .*'\w+\[spark\]'"
     ):
         find_zookeeper()
     machine.add_java("bin")
@@ -80,7 +80,7 @@ def test_what_is_missing_is_named(machine: Machine) -> None:
 
 def test_java_alone_is_missing(machine: Machine) -> None:
     machine.add_debian()
-    with pytest.raises(ClusterError, match=r"needs Java \([^)]*\); or pass"):
+    with pytest.raises(ClusterError, match=r"install Java \([^)]*\); or pass"):
         find_zookeeper()
 
 

@@ -139,7 +139,7 @@ def test_the_directory_of_a_broker_alone() -> None:
         await (await scene.start(None, broker_id=1)).stop()
         clustered = MemoryDisk()
         await (await scene.start(clustered, broker_id=1)).stop()
-        await refused(Broker(clustered, node_id=1), ConfigurationError, "a cluster with ZooKeeper")
+        await refused(Broker(clustered, node_id=1), ConfigurationError, "in a ZooKeeper cluster")
 
     told(story)
 

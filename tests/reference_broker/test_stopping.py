@@ -133,7 +133,7 @@ def test_stop_does_not_wait_for_ever_for_a_disk_that_hangs(monkeypatch, caplog):
         client.produce(produced(b"x"))
         monkeypatch.setattr(Segment, "sync", hang)
         broker.stop()
-    assert "not synced everything" in caplog.text
+    assert "did not sync everything" in caplog.text
     with pytest.raises(ConfigurationError, match="it is in use by another broker"):
         broker.start()
     may_end.set()

@@ -72,7 +72,7 @@ def test_what_is_wrong_is_noticed(client: RawClient) -> None:
     transactor.begin(client)
     transactor.check(client)  # it was not committed, so it is not counted
 
-    with pytest.raises(Failure, match="was given twice"):
+    with pytest.raises(Failure, match="was assigned twice"):
         transactor._is(transactor._producer)
 
 

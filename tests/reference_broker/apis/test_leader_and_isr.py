@@ -58,7 +58,7 @@ def test_a_request_that_has_no_place_closes_the_connection() -> None:
     apis.broker.logs.held = []
     for _ in range(QUEUED_MAX):
         apis.begin(leader_and_isr(state(0)), 7)
-    with pytest.raises(RemoteProtocolError, match="the limit"):
+    with pytest.raises(RemoteProtocolError, match="more than 100 requests from controllers are waiting"):
         apis.begin(leader_and_isr(state(0)), 7)
 
 

@@ -132,7 +132,7 @@ def test_commits_wait_for_the_membership() -> None:
     assert not scene.registry.carried_out
     scene.run(200)
     assert isinstance(outcomes[0], RequestTimedOut)
-    assert "t-0 of group g" in str(outcomes[0])
+    assert "group g did not commit t-0 in time" in str(outcomes[0])
     assert scene.offsets.due_ms(scene.now_ms) is None
     scene.signer.is_member = True
     scene.run()

@@ -147,7 +147,7 @@ def test_send_many_sends_what_comes_before_an_error() -> None:
 @pytest.mark.parametrize("values", ["abc", {"a": 1}])
 def test_send_many_takes_no_single_value(values: Any) -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
-        with pytest.raises(LocalProtocolError, match="values: expected several values, got"):
+        with pytest.raises(LocalProtocolError, match="values: expected an iterable of values, got"):
             await producer.send_many("t", values)
         await producer.flush()
         assert broker.values("t") == []

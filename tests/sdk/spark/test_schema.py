@@ -29,7 +29,7 @@ def test_columns_that_are_chosen() -> None:
     assert chosen(headers=True, corrupt=True) == (*CONNECTOR, "headers", "_corrupt")
     assert chosen(extra=["sequence", "producerId"]) == (*CONNECTOR, "producerId", "sequence")  # in a fixed order
     assert (*CONNECTOR, HEADERS, *EXTRAS, CORRUPT) == tuple(COLUMNS)
-    with pytest.raises(ConfigurationError, match=r"extra='epoch, headers'.*there are leaderEpoch"):
+    with pytest.raises(ConfigurationError, match=r"extra='epoch, headers'.*available columns: leaderEpoch"):
         chosen(extra=["epoch", "path", "headers"])
 
 

@@ -127,7 +127,7 @@ def test_segment_that_was_swapped_without_indexes_counts_as_in_apache_kafka(capl
     disk = prepared(())
     write(disk, name_of(10, ".log.swap"), b"new")
     assert state_of(disk)[name_of(10, ".log")] == b"new"
-    assert f"using {name_of(10, '.log.swap')}" in caplog.text
+    assert f"completing an interrupted compaction with {name_of(10, '.log.swap')}" in caplog.text
 
 
 def test_other_files_with_such_names_are_left_alone():

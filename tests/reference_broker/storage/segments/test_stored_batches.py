@@ -68,7 +68,7 @@ def test_batches_of_any_size_are_surveyed(sizes: list[int]) -> None:
 @pytest.mark.parametrize(
     ("byte", "value", "reason"),
     [
-        (8, 0x7F, "it ends "),
+        (8, 0x7F, "bytes are needed, but "),
         (16, 1, "the magic is 1"),
         (-1, 0x55, "checksum"),
         (3, 1, f"but 1 to {INT32_MAX} are expected"),

@@ -199,7 +199,7 @@ LZ4_FRAME = compress(Compression.LZ4, SAMPLE_RECORDS)
 #: Cases that Apache Kafka decides differently, keyed by their name in `docs/limits.md`: the codec, the compressed data,
 #: the number of records in the header, and whether this project refuses them.
 DIFFERENCES = {
-    "zstd: a frame cut after its header": (Compression.ZSTD, ZSTD_FRAME + ZSTD_FRAME[:8], 2, True),
+    "zstd: a frame cut off after its header": (Compression.ZSTD, ZSTD_FRAME + ZSTD_FRAME[:8], 2, True),
     "snappy: blocks after a broken header of a further stream": (
         Compression.SNAPPY,
         compress(Compression.SNAPPY, SAMPLE_RECORDS) + b"\x82SNAxxxx" + bytes(8) + b"\x00\x00\x00\x01\x00",
