@@ -337,7 +337,7 @@ SEQUENCES: dict[str, list[Step]] = {
         ),
         Command(TRANSACTIONS, "list", until="CompleteCommit", masks=(*OF_COORDINATOR, (r"\t\d+ +\t", "\tID\t"))),
         Command(
-            TRANSACTIONS, "describe --transactional-id perf", masks=(*OF_COORDINATOR, (r"perf( +\t)\d+", r"perf\1ID"))
+            TRANSACTIONS, "describe --transactional-id perf", masks=(*OF_COORDINATOR, (r"perf( +\t)\d+ *", r"perf\1ID"))
         ),
         Command(TRANSACTIONS, "describe --transactional-id none"),
         Command(TRANSACTIONS, "find-hanging --broker-id 1"),

@@ -74,7 +74,7 @@ def test_what_is_missing_is_named(machine: Machine) -> None:
     ):
         find_zookeeper()
     machine.add_java("bin")
-    with pytest.raises(ClusterError, match=r"needs its jars \(pip .*apt-get install zookeeper\); or pass"):
+    with pytest.raises(ClusterError, match=r"install its jars \(pip .*apt-get install zookeeper\); or pass"):
         find_zookeeper()
 
 

@@ -200,7 +200,7 @@ LZ4_FRAME = compress(Compression.LZ4, SAMPLE_RECORDS)
 #: the number of records in the header, and whether this project refuses them.
 DIFFERENCES = {
     "zstd: a frame cut off after its header": (Compression.ZSTD, ZSTD_FRAME + ZSTD_FRAME[:8], 2, True),
-    "snappy: blocks after a broken header of a further stream": (
+    "snappy: blocks after the broken header of a second stream": (
         Compression.SNAPPY,
         compress(Compression.SNAPPY, SAMPLE_RECORDS) + b"\x82SNAxxxx" + bytes(8) + b"\x00\x00\x00\x01\x00",
         2,
