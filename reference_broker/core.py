@@ -92,8 +92,12 @@ class Core:
         self.timers = directory.services.timers
         self._static_options = options.with_values()
         self.options = options
-        self.broker_configs = BrokerConfigs(self._static_options, {"log.dirs": directory.services.disk.describe("")})
         self._sources = sources = control.sources
+        self.broker_configs = BrokerConfigs(
+            self._static_options,
+            {**control.static_configs, "log.dirs": directory.services.disk.describe("")},
+            has_zookeeper=sources.configs.is_registry,
+        )
         self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self._take_broker_configs()

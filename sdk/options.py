@@ -34,6 +34,7 @@ __all__ = [
     "parse_integer",
     "read_text",
     "text",
+    "written",
 ]
 
 #: Kafka stores most numbers as int32.
@@ -339,6 +340,13 @@ def read_text(name: str, value: object) -> str | None:
         return value
     is_bytes = isinstance(value, bytes | bytearray | memoryview)
     raise ConfigurationError(name, value, f"expected a string{', not bytes' if is_bytes else ''}")
+
+
+def written(value: object) -> str:
+    """Return the value of an option as text, as in a properties file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def parse_integer(value: str) -> object:

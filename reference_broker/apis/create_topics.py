@@ -14,7 +14,6 @@ from kafkawire.reference_broker.metadata.new_topics import (
     DEFAULT,
     PARTITIONS_MAX,
     NewTopic,
-    plan_configs,
 )
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
@@ -43,17 +42,15 @@ def handle(
         yield
     refusal = yield from _refusal(options, topics, request, [same[0] for same in asked.values() if len(same) == 1])
     results = []
-    for name, same in asked.items():
-        try:
-            if len(same) > 1:
-                raise BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.created_twice)
-            if refusal is not None:
-                raise refusal.again()
-            results.append(_create(options, topics, same[0], parts, request.validate_only))
-        except BrokerError as error:
-            result = CreateTopicsResponse.CreatableTopicResult(name)
+    for topic in request.topics if topics.answers_each else [same[0] for same in asked.values()]:
+        error = refusal
+        if len(asked[topic.name]) > 1:
+            error = BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.created_twice)
+        if error is None:
+            results.append(_create(options, topics, topic, parts, request.validate_only))
+        else:
+            results.append(result := CreateTopicsResponse.CreatableTopicResult(topic.name))
             _refuse(result, error)
-            results.append(result)
         yield
     response = CreateTopicsResponse(topics=results)
     if request.validate_only and request.timeout_ms <= 0:
@@ -84,8 +81,9 @@ def _create(
     parts: Parts[CreateTopicsResponse],
     validate_only: bool,
 ) -> CreateTopicsResponse.CreatableTopicResult:
-    topics.check_name(topic.name)
-    configs = plan_configs(options, topic.configs)
+    configs: dict[str, str | None] = {}
+    for config in topic.configs:
+        configs[config.name] = None if configs.get(config.name, "") is None else config.value
     assignments = [(each.partition_index, each.broker_ids) for each in topic.assignments]
     new = NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
     result = CreateTopicsResponse.CreatableTopicResult(topic.name)
@@ -97,7 +95,8 @@ def _create(
             result.topic_id = made.topic_id
             result.error_code, result.error_message = ErrorCode.NONE, None
             result.num_partitions, result.replication_factor = len(made.partitions), len(made.partition(0).replicas)
-            result.configs = _configs(configs, options.topic_defaults)
+            own = {name: value for name, value in configs.items() if value is not None}
+            result.configs = _configs(own, options.topic_defaults)
         parts.arrived()
 
     # The client gets this error if the topic is not created in time; its creation continues nevertheless.

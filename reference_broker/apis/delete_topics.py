@@ -3,13 +3,16 @@
 1: lowest version of Kafka 4. 3: an error code for brokers that do not delete topics. 4: flexible. 5: error texts. 6:
 topic ids as well as names.
 
-A topic that is named twice is refused, with a single response. As in Kafka, internal topics can also be deleted; their
-coordinator then starts over.
+As in Kafka, internal topics can also be deleted; their coordinator then starts over. A topic that is named twice is
+refused, with a single result, as in Apache Kafka 4.3. In a cluster, it is deleted, and each entry gets a result, as in
+3.9.
+
+Source: `ControllerApis.deleteTopics` in Apache Kafka 4.3; `KafkaApis.handleDeleteTopicsRequest` in 3.9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.metadata.image import MetadataImage, TopicImage
@@ -27,6 +30,8 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
+Result = DeleteTopicsResponse.DeletableTopicResult
+
 #: Since version 3, the client is told that this broker does not delete topics.
 _DELETION_DISABLED_SINCE = 3
 
@@ -35,18 +40,23 @@ _DELETION_DISABLED_SINCE = 3
 def handle(
     call: Call, request: DeleteTopicsRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[DeleteTopicsResponse | DelayedOperation]:
-    """Handle DeleteTopics; the response is delayed until the deletion is durable, or until the timeout."""
+    """Handle DeleteTopics; the response is delayed until the deletion is durable, or until the timeout.
+
+    Raises:
+        BrokerError: topics cannot be deleted here; or, in a cluster, an entry has both a name and an id.
+    """
+    if not topics.deletes_topics:
+        is_told = call.version >= _DELETION_DISABLED_SINCE
+        raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED if is_told else ErrorCode.INVALID_REQUEST)
     parts: Parts[DeleteTopicsResponse] = Parts()
     by_state = (_Wanted(state.name, state.topic_id) for state in request.topics)
     by_name = (_Wanted(name, ZERO_UUID) for name in request.topic_names)
-    counts = yield from counted(by_state if request.topics else by_name)
-    is_late = request.timeout_ms <= 0 and not topics.acts_without_time
-    results = []
-    for wanted in counts:
-        image = metadata.image
-        if not _is_named(image, wanted, counts):
-            results.append(_delete(call, image, topics, wanted, counts, parts, is_late=is_late))
-        yield
+    wanted = by_state if request.topics else by_name
+    if topics.answers_each:
+        results = yield from _delete_entries(call, metadata, topics, wanted, parts)
+    else:
+        is_late = request.timeout_ms <= 0 and not topics.acts_without_time
+        results = yield from _delete_topics(call, metadata, topics, wanted, parts, is_late=is_late)
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.timers, DeleteTopicsResponse(responses=results))
 
@@ -56,6 +66,61 @@ class _Wanted(NamedTuple):
 
     name: str | None
     topic_id: bytes
+
+
+def _delete_entries(
+    call: Call,
+    metadata: MetadataCache,
+    topics: TopicController,
+    wanted: Iterable[_Wanted],
+    parts: Parts[DeleteTopicsResponse],
+) -> Work[list[Result]]:
+    """Delete topics as Apache Kafka 3.9 does, and return the result of each entry, without texts.
+
+    If several entries mean the same topic, only the first one shows a failure; the others have no error.
+
+    Raises:
+        BrokerError: INVALID_REQUEST, an entry has both a name and an id.
+    """
+    image = metadata.image
+    results: list[Result] = []
+    first: dict[str, Result] = {}
+    for name, topic_id in wanted:
+        if name is not None and topic_id != ZERO_UUID:
+            raise BrokerError(ErrorCode.INVALID_REQUEST)
+        topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
+        results.append(result := Result(name if topic is None else topic.name, topic_id))
+        if name is None and topic_id == ZERO_UUID:
+            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # nobody may delete a topic without a name
+        elif topic is not None:
+            first.setdefault(topic.name, result)
+        else:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        yield
+    for name, result in first.items():
+        _begin(call, topics, image.topics[name], parts, result, has_text=False)
+        yield
+    return results
+
+
+def _delete_topics(
+    call: Call,
+    metadata: MetadataCache,
+    topics: TopicController,
+    wanted: Iterable[_Wanted],
+    parts: Parts[DeleteTopicsResponse],
+    *,
+    is_late: bool,
+) -> Work[list[Result]]:
+    """Delete topics as Apache Kafka 4.3 does, and return one result for each."""
+    counts = yield from counted(wanted)
+    results = []
+    for each in counts:
+        image = metadata.image
+        if not _is_named(image, each, counts):
+            results.append(_delete(call, image, topics, each, counts, parts, is_late=is_late))
+        yield
+    return results
 
 
 def _is_named(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
@@ -78,8 +143,8 @@ def _delete(
     parts: Parts[DeleteTopicsResponse],
     *,
     is_late: bool,
-) -> DeleteTopicsResponse.DeletableTopicResult:
-    result = DeleteTopicsResponse.DeletableTopicResult(*wanted)
+) -> Result:
+    result = Result(*wanted)
     try:
         topic = _find(image, wanted, counts)
         result.name, result.topic_id = topic.name, topic.topic_id
@@ -91,20 +156,31 @@ def _delete(
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail or None
         return result
+    _begin(call, topics, topic, parts, result)
+    return result
+
+
+def _begin(
+    call: Call,
+    topics: TopicController,
+    topic: TopicImage,
+    parts: Parts[DeleteTopicsResponse],
+    result: Result,
+    *,
+    has_text: bool = True,
+) -> None:
+    """Begin to delete a topic; the result follows."""
 
     def deleted(error: BrokerError | None) -> None:
         result.error_code, result.error_message = ErrorCode.NONE, None
         if error is not None:
-            result.error_code, result.error_message = error.code, error.detail
-            if error.code is ErrorCode.TOPIC_DELETION_DISABLED and call.version < _DELETION_DISABLED_SINCE:
-                result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_code, result.error_message = error.code, error.detail if has_text else None
         parts.arrived()
 
     # The client gets this error on timeout.
     result.error_code = ErrorCode.REQUEST_TIMED_OUT
     parts.expect()
     topics.delete(topic, call.now_ms, deleted)
-    return result
 
 
 def _find(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> TopicImage:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, Setting, is_sensitive
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, Setting
 from kafkawire.reference_broker.config.config_values import shown_value
 from kafkawire.reference_broker.config.loggers import levels
 from kafkawire.reference_broker.config.options import BrokerOptions
@@ -26,7 +26,6 @@ from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequ
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.configs import (
-    BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     RUNNING_BROKER_CONFIGS,
@@ -44,12 +43,12 @@ Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
 _RESOURCE_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
-#: The key in the documentation for each kind of resource.
-_DOCUMENTED: Final[Mapping[int, str]] = {
-    ConfigResourceType.TOPIC: "topic",
-    ConfigResourceType.BROKER: "broker",
-    ConfigResourceType.GROUP: "group",
-    ConfigResourceType.CLIENT_METRICS: "client_metrics",
+#: The keys in the documentation for each kind of resource.
+_DOCUMENTED: Final[Mapping[int, tuple[str, ...]]] = {
+    ConfigResourceType.TOPIC: ("topic",),
+    ConfigResourceType.BROKER: ("broker", "zookeeper_broker"),
+    ConfigResourceType.GROUP: ("group",),
+    ConfigResourceType.CLIENT_METRICS: ("client_metrics",),
 }
 
 
@@ -114,10 +113,10 @@ def _document(resource_type: int, entries: list[Entry]) -> None:
     """Add documentation to entries from our descriptions, which are loaded when a client first asks for them."""
     from kafkawire.sdk.protocol.tables.config_documentation import CONFIG_DOCUMENTATION
 
-    texts = CONFIG_DOCUMENTATION[_DOCUMENTED[resource_type]]
+    tables = [CONFIG_DOCUMENTATION[key] for key in _DOCUMENTED[resource_type]]
     for entry in entries:
-        # As in Kafka, the documentation is null for names that Kafka does not define.
-        entry.documentation = texts.get(entry.name)
+        if entry.config_type != ConfigType.UNKNOWN:  # as in Kafka, null for names that Kafka does not define
+            entry.documentation = next((texts[entry.name] for texts in tables if entry.name in texts), None)
 
 
 class _Description:
@@ -201,15 +200,15 @@ class _Description:
         """Yield the dynamic configurations that apply to all brokers."""
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         for name, value in self._configs.of_cluster.items():
-            yield self._broker_entry(name, [Setting(name, None if is_sensitive(name) else value, source)])
+            is_secret = self._configs.is_sensitive(name)
+            yield self._broker_entry(name, [Setting(name, None if is_secret else value, source)])
 
     def _broker_entry(self, name: str, settings: list[Setting]) -> Entry:
-        key, is_read_only = BROKER_CONFIGS.get(name), True
-        if key is not None:
-            is_read_only = key.is_read_only
-        else:  # options that exist only for a running broker; Kafka also shows them as read-only
-            key = RUNNING_BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN)
-        return _entry(key, settings, is_read_only=is_read_only, is_secret=is_sensitive(name))
+        configs = self._configs
+        key = configs.keys.get(name) or RUNNING_BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN)
+        # Kafka also shows options that exist only for a running broker as read-only.
+        is_read_only = configs.is_read_only(name) or name not in configs.keys
+        return _entry(key, settings, is_read_only=is_read_only, is_secret=configs.is_sensitive(name))
 
 
 def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_secret: bool = False) -> Entry:

@@ -330,7 +330,8 @@ class Membership:
         """Have the controller on this broker carry out a request."""
         if isinstance(message, AlterPartitionRequest):
             is_by_name = any(topic.topic_name for topic in message.topics)
-            self.controller.alter_partitions(message, _BY_NAME if is_by_name else _BY_ID, done)
+            version = _BY_NAME if is_by_name else self.options.peer_versions.alter_partition
+            self.controller.alter_partitions(message, version, done)
         elif isinstance(message, AllocateProducerIdsRequest):
             self.controller.allocate_producer_ids(message, done)
         elif isinstance(message, ControlledShutdownRequest):
@@ -427,10 +428,7 @@ def _refuse(request: ControlRequest, done: Done) -> None:
     done(error)
 
 
-#: The versions in which replicas send `AlterPartition`: the one with topic ids, and the one with topic names.
-_BY_ID: Final = next(
-    each.versions.first for each in AlterPartitionRequest.PartitionData.FIELDS if each.name == "new_isr_with_epochs"
-)
+#: The version in which the replicas' `AlterPartition` is sent if a topic has no id.
 _BY_NAME: Final = next(
     each.versions.last for each in AlterPartitionRequest.TopicData.FIELDS if each.name == "topic_name"
 )

@@ -39,7 +39,13 @@ from kafkawire.reference_broker.metadata.config_store import ConfigStore, Revise
 from kafkawire.reference_broker.metadata.image import MetadataDelta, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS, plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.metadata.new_topics import DEFAULT, NewTopic, check_characters
+from kafkawire.reference_broker.metadata.new_topics import (
+    DEFAULT,
+    NewTopic,
+    check_characters,
+    check_no_nulls,
+    plan_configs,
+)
 from kafkawire.reference_broker.metadata.topic_controller import TopicDone, TopicTexts
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.reference_broker.work.timers import Timers
@@ -49,6 +55,7 @@ from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
+    NO_LEADER_ID,
     TRANSACTION_STATE_TOPIC,
     ConfigResourceType,
 )
@@ -130,6 +137,13 @@ class RandomChoices(NamedTuple):
     start: Callable[[int], Start]
 
 
+class _Planned(NamedTuple):
+    """A checked topic: the replicas of each partition, and the configurations."""
+
+    assignments: dict[int, tuple[int, ...]]
+    configs: Mapping[str, str]
+
+
 class RegistryTopics:
     """The topics in a cluster; see `TopicController`. `changed` must be registered as a listener of the metadata.
 
@@ -147,6 +161,8 @@ class RegistryTopics:
 
     Attributes:
         acts_without_time: see `TopicController`.
+        answers_each: see `TopicController`.
+        deletes_topics: see `TopicController`.
         texts: see `TopicController`.
         waits: everything that waits for the image, here and in other parts of the broker.
     """
@@ -165,10 +181,10 @@ class RegistryTopics:
         is_secure: bool = False,
         deletes_topics: bool = True,
     ) -> None:
-        self.acts_without_time = True  # as in Apache Kafka 3 with ZooKeeper
+        self.acts_without_time = self.answers_each = True  # as in Apache Kafka 3 with ZooKeeper
+        self.deletes_topics = deletes_topics
         self.texts = _TEXTS
         self._registry = registry
-        self._deletes_topics = deletes_topics
         self._metadata = metadata
         self._configs = configs
         self._options = options
@@ -200,13 +216,23 @@ class RegistryTopics:
     # Creating.
 
     def check_name(self, name: str) -> None:
-        if name == CLUSTER_METADATA_TOPIC:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        _check_allowed(name)
         check_characters(name)
+        self._check_missing(name)
+
+    def _check_missing(self, name: str) -> None:
         if name in self._metadata.image.topics or name in self._creating:
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
     def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+        # The order of `ZkAdminManager.createTopics` in Apache Kafka 3.9; `_plan` continues it.
+        try:
+            _check_allowed(new.name)
+            self._check_missing(new.name)
+            check_no_nulls(new.configs)
+        except BrokerError as error:
+            done(error)
+            return
         if validate_only:
             run(self._registry, self._plan(new), lambda planned: done(_planned(new, planned)), self._refuse(new, done))
         else:
@@ -293,22 +319,24 @@ class RegistryTopics:
     def _refuse(self, new: NewTopic, done: TopicDone) -> Callable[[Exception], None]:
         return lambda error: done(broker_error(error, f"the topic {new.name} was not created"))
 
-    def _plan(self, new: NewTopic) -> Steps[dict[int, tuple[int, ...]]]:
-        """Return the replicas of each partition of a topic that can be created.
+    def _plan(self, new: NewTopic) -> Steps[_Planned]:
+        """Check a topic: the numbers, the characters of the name, similar names, the assignment, the configurations.
 
         Raises:
             Refused: the topic cannot be created.
+            BrokerError: the name or a configuration is invalid.
         """
         assignments = self._assignments(new)
+        check_characters(new.name)
         yield from across_sessions(lambda: check_new_topic(new.name))
         check_manual_assignment(assignments, self._metadata.image.brokers)
-        return assignments
+        return _Planned(assignments, plan_configs(self._options, new.configs))
 
     def _write(self, new: NewTopic) -> Steps[tuple[bytes, int]]:
         """Create a topic; return its id and its number of partitions."""
-        assignments = yield from self._plan(new)
+        assignments, configs = yield from self._plan(new)
         topic_id = self._choices.topic_id()
-        yield from across_sessions(lambda: create_topic(new.name, new.configs, assignments, topic_id, self._acl))
+        yield from across_sessions(lambda: create_topic(new.name, configs, assignments, topic_id, self._acl))
         return topic_id, len(assignments)
 
     def _assignments(self, new: NewTopic) -> dict[int, tuple[int, ...]]:
@@ -350,9 +378,6 @@ class RegistryTopics:
         def failed(error: Exception) -> None:
             done(broker_error(error, f"the topic {topic.name} was not deleted"))
 
-        if not self._deletes_topics:
-            done(BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."))
-            return
         run(
             self._registry,
             self._mark(topic),
@@ -494,10 +519,16 @@ def _read_lasting(name: str) -> Steps[Data | None]:
     return found(data, Data)
 
 
-def _planned(new: NewTopic, assignments: Mapping[int, tuple[int, ...]]) -> TopicImage:
+def _check_allowed(name: str) -> None:
+    if name == CLUSTER_METADATA_TOPIC:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+
+
+def _planned(new: NewTopic, planned: _Planned) -> TopicImage:
     """Return the image that a planned topic would have."""
-    partitions = (PartitionImage(each[0], 0, each, each) for _, each in sorted(assignments.items()))
-    return TopicImage(new.name, ZERO_UUID, tuple(partitions), new.configs)
+    replicas = (each for _, each in sorted(planned.assignments.items()))
+    partitions = (PartitionImage(each[0] if each else NO_LEADER_ID, 0, each, each) for each in replicas)
+    return TopicImage(new.name, ZERO_UUID, tuple(partitions), planned.configs)
 
 
 def _shows(topic_id: bytes, count: int) -> Shows:

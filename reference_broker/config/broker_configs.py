@@ -13,10 +13,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, RUNNING_BROKER_CONFIGS, ConfigKey
+from kafkawire.sdk.protocol.tables.configs import (
+    BROKER_CONFIGS,
+    RUNNING_BROKER_CONFIGS,
+    ZOOKEEPER_BROKER_CONFIGS,
+    ConfigKey,
+)
 from kafkawire.sdk.protocol.tables.enums import ConfigSource, ConfigType
 
-__all__ = ["BrokerConfigs", "Setting", "default_of", "is_sensitive", "without_listener"]
+__all__ = ["BrokerConfigs", "Setting", "default_of", "without_listener"]
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -41,13 +46,18 @@ class BrokerConfigs:
     Args:
         options: the options at startup.
         static: other configurations given at startup, keyed by Kafka's names.
+        has_zookeeper: whether the broker belongs to a cluster with ZooKeeper.
 
     Attributes:
+        keys: the configurations that can be given at startup, keyed by Kafka's names.
         of_broker: dynamic configurations of this broker, keyed by Kafka's names.
         of_cluster: dynamic configurations that apply to all brokers.
     """
 
-    def __init__(self, options: BrokerOptions, static: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(
+        self, options: BrokerOptions, static: Mapping[str, str] = _NOTHING, *, has_zookeeper: bool = False
+    ) -> None:
+        self.keys: Mapping[str, ConfigKey] = {**BROKER_CONFIGS, **(ZOOKEEPER_BROKER_CONFIGS if has_zookeeper else {})}
         self._static = {**options.given, "broker.id": str(options.node_id), **static}
         self.of_broker: Mapping[str, str] = {}
         self.of_cluster: Mapping[str, str] = {}
@@ -55,7 +65,7 @@ class BrokerConfigs:
     @property
     def names(self) -> Iterable[str]:
         """The names of all configurations, including those that this broker does not know."""
-        return dict.fromkeys((*BROKER_CONFIGS, *self.of_cluster, *self.of_broker))
+        return dict.fromkeys((*self.keys, *self.of_cluster, *self.of_broker))
 
     def value(self, name: str) -> str | None:
         """Return the effective value of a configuration; None if it has no value or is sensitive."""
@@ -71,13 +81,22 @@ class BrokerConfigs:
         )
         found = [Setting(each, values[each], source) for values, source in sources for each in names if each in values]
         for each in names:
-            default = default_of(BROKER_CONFIGS[each]) if each in BROKER_CONFIGS else None
+            default = default_of(self.keys[each]) if each in self.keys else None
             if default is not None:
                 found.append(Setting(each, default, ConfigSource.DEFAULT_CONFIG))
         # If a configuration is set only under another name, Kafka shows no value.
         while found and found[0].name != name:
             del found[0]
-        return [each._replace(value=None) for each in found] if is_sensitive(name) else found
+        return [each._replace(value=None) for each in found] if self.is_sensitive(name) else found
+
+    def is_sensitive(self, name: str) -> bool:
+        """Return whether a value must not be shown: it is a password, or its configuration is unknown."""
+        key = self.keys.get(without_listener(name)) or RUNNING_BROKER_CONFIGS.get(name)
+        return key is None or key.type == ConfigType.PASSWORD
+
+    def is_read_only(self, name: str) -> bool:
+        """Return whether a running broker keeps the value that it was started with."""
+        return name in self.keys and (name not in BROKER_CONFIGS or BROKER_CONFIGS[name].is_read_only)
 
 
 def _synonyms(name: str) -> tuple[str, ...]:
@@ -97,9 +116,3 @@ def without_listener(name: str) -> str:
 def default_of(key: ConfigKey) -> str | None:
     """Return the broker's default for a configuration."""
     return key.default if key.here is None or key.here.default is None else key.here.default
-
-
-def is_sensitive(name: str) -> bool:
-    """Return whether a value must not be shown, because it is a password or its configuration is unknown."""
-    key = BROKER_CONFIGS.get(without_listener(name)) or RUNNING_BROKER_CONFIGS.get(name)
-    return key is None or key.type == ConfigType.PASSWORD

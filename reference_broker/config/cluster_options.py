@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from kafkawire.reference_broker.config.protocol_version import (
+    NEWEST,
+    OLDEST,
+    PeerVersions,
+    peer_versions,
+    read_protocol_version,
+)
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, INT64_MAX, flag, number, option, text
+from kafkawire.sdk.options import INT32_MAX, INT64_MAX, flag, number, option, text, written
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 
@@ -21,11 +28,7 @@ __all__ = ["RACK_AWARE_SELECTOR", "ClusterOptions", "split_options"]
 #: The only supported replica selector for consumers, named after Kafka's class.
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-#: The first release whose controller supports AllocateProducerIds, topic ids and AlterPartition.
-_PROTOCOL_VERSION_MIN: Final = (3, 4)
-_PROTOCOL_VERSION_MAX: Final = (3, 9)
-
-#: Maximum number of fetchers: each number has its own connections to every broker.
+#: The maximum number of fetchers: each number has its own connections to every broker.
 _FETCHERS_MAX: Final = 100
 
 
@@ -35,13 +38,12 @@ def _kafka_number(name: str, low: int, high: int = INT32_MAX) -> Any:
 
 
 def _protocol_version(name: str, value: object) -> str:
-    written = str(value)
-    parts = written.split("-")[0].split(".")
-    if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts) or len(parts) < 2:
-        raise ConfigurationError(name, value, "expected a release of Kafka, such as 3.9")
-    if not _PROTOCOL_VERSION_MIN <= (int(parts[0]), int(parts[1])) <= _PROTOCOL_VERSION_MAX:
+    protocol = read_protocol_version(str(value))
+    if protocol is None:
+        raise ConfigurationError(name, value, "expected a release of Kafka, such as 3.9 or 3.7-IV4")
+    if not OLDEST <= protocol <= NEWEST:
         raise ConfigurationError(name, value, "expected 3.4 to 3.9")
-    return written
+    return str(value)
 
 
 def _selector(name: str, value: object) -> str | None:
@@ -66,7 +68,8 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
         inter_broker_listener_name: the inter-broker listener; None to use `security.inter.broker.protocol` instead.
         security_inter_broker_protocol: the security protocol that names the inter-broker listener.
         control_plane_listener_name: the listener for the controller's requests; None for the inter-broker listener.
-        inter_broker_protocol_version: the Kafka release whose protocol the brokers use with each other.
+        inter_broker_protocol_version: the oldest Kafka release among the brokers of the cluster, whose protocol they
+            all use with each other.
         controlled_shutdown_enable: whether a stopping broker first hands leadership of its partitions to other brokers.
         controlled_shutdown_max_retries: the maximum number of times that a stopping broker asks the controller.
         controlled_shutdown_retry_backoff_ms: the pause before a stopping broker asks again.
@@ -97,6 +100,8 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
         replication_quota_window_size_seconds: the duration of a sample.
         request_timeout_ms: how long a broker waits for a response from another broker or from the controller.
     """
+
+    __slots__ = ("_given",)
 
     zookeeper_connect: str = text("", kafka="zookeeper.connect")
     zookeeper_session_timeout_ms: int = number(18_000, 1, kafka="zookeeper.session.timeout.ms")
@@ -146,6 +151,7 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
     def check(self, given: Collection[str]) -> None:
         """Check the values against each other; see `Options.check`."""
         super().check(given)
+        object.__setattr__(self, "_given", frozenset(given))
         if not self.zookeeper_connect.strip():
             raise ConfigurationError("zookeeper.connect", self.zookeeper_connect, "expected host:port,host:port/chroot")
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
@@ -156,9 +162,21 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
             raise ConfigurationError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, reason)
 
     @property
+    def given(self) -> Mapping[str, str]:
+        """The options that were given explicitly, as text by Kafka's names; without the id, which may be generated."""
+        names: Collection[str] = getattr(self, "_given", ())
+        values = {name: getattr(self, own) for name, own in self.KAFKA_NAMES.items() if own in names}
+        return {name: written(value) for name, value in values.items() if value is not None and name != "broker.id"}
+
+    @property
     def configured_broker_id(self) -> int | None:
         """The id of this broker; None if it is not configured."""
         return None if self.broker_id == -1 else self.broker_id
+
+    @property
+    def peer_versions(self) -> PeerVersions:
+        """The versions of the requests to other brokers."""
+        return peer_versions(read_protocol_version(self.inter_broker_protocol_version) or NEWEST)
 
     @property
     def connection_timeout_ms(self) -> int:

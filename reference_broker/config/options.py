@@ -26,6 +26,7 @@ from kafkawire.sdk.options import (
     number,
     parse_integer,
     text,
+    written,
 )
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, Here
 from kafkawire.sdk.protocol.tables.enums import ConfigType
@@ -69,11 +70,11 @@ def _topic_options() -> dict[str, Option]:
 
 def _topic_option(kafka_name: str, config: str) -> Option:
     def read(name: str, value: object) -> str:
-        written = _written(value)
+        given = written(value)
         if kafka_name == _RETENTION:
-            written = _retention(name, value, written)
+            given = _retention(name, value, given)
         try:
-            return check_topic_config(config, written)
+            return check_topic_config(config, given)
         except InvalidConfig as error:
             raise ConfigurationError(name, value, str(error)) from None
 
@@ -286,7 +287,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     def given(self) -> Mapping[str, str]:
         """The options that were given explicitly, as text keyed by Kafka's names, even if equal to the default."""
         names: Collection[str] = getattr(self, "_given", ())
-        return {name: _written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
+        return {name: written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
 
     def with_values(self, **values: object) -> Self:
         """Return a copy of the options with some values replaced; the new values are treated as given.
@@ -318,10 +319,6 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         """The topic configurations that were given, which apply unless a topic overrides them."""
         given = ((config, getattr(self, _own_name(name))) for name, config in TOPIC_DEFAULTS.items())
         return {config: value for config, value in given if value is not None}
-
-
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_options(given: Mapping[str, object]) -> BrokerOptions:

@@ -24,7 +24,7 @@ from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records.produced import ProduceLimits
 
-__all__ = ["NEVER_MS", "LogConfig", "check_together", "check_topic_config", "log_config"]
+__all__ = ["NEVER_MS", "LogConfig", "check_config_name", "check_together", "check_topic_config", "log_config"]
 
 #: The default of `flush.ms`: never.
 NEVER_MS: Final = 2**63 - 1
@@ -123,14 +123,23 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     )
 
 
+def check_config_name(name: str) -> None:
+    """Check that a topic has a configuration with this name.
+
+    Raises:
+        InvalidConfig: the name is unknown.
+    """
+    if name not in TOPIC_CONFIGS:
+        raise InvalidConfig(f"Unknown topic config name: {name}{did_you_mean(name, TOPIC_CONFIGS)}")
+
+
 def check_topic_config(name: str, value: str | None) -> str:
     """Check a topic configuration and return its value.
 
     Raises:
         InvalidConfig: the name is unknown, or the value is refused.
     """
-    if name not in TOPIC_CONFIGS:
-        raise InvalidConfig(f"Unknown topic config name: {name}{did_you_mean(name, TOPIC_CONFIGS)}")
+    check_config_name(name)
     if value is None:
         raise InvalidConfig(f"Null value not supported for topic configs: {name}")
     check_value(TOPIC_CONFIGS[name], value)

@@ -21,7 +21,7 @@ from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.reference_broker.metadata.sources import Sources
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica, Surroundings
 from kafkawire.reference_broker.replicas.control_requests import ControlRequests
-from kafkawire.reference_broker.replicas.fetcher import FetcherOptions
+from kafkawire.reference_broker.replicas.fetcher import FetcherOptions, FetcherVersions
 from kafkawire.reference_broker.replicas.fetchers import Fetchers
 from kafkawire.reference_broker.replicas.followed import FollowerReplica
 from kafkawire.reference_broker.replicas.isr_requests import AlterPartition
@@ -63,6 +63,7 @@ class ClusterMember:
         self._requests: ControlRequests | None = None
         services, options = membership.services, membership.options
         self.features: Sequence[Feature] = ()  # a cluster with ZooKeeper does not finalize any
+        self.static_configs: Mapping[str, str] = {**options.given, "node.id": str(membership.broker_id)}
         self._metadata = metadata = membership.image.metadata
         self.sources = Sources(
             metadata,
@@ -74,7 +75,12 @@ class ClusterMember:
             self._change_defaults,
         )
         self._isr_requests = AlterPartition(
-            membership.broker_id, lambda: membership.epoch, membership.client, services.later, services.clock
+            membership.broker_id,
+            lambda: membership.epoch,
+            membership.client,
+            services.later,
+            services.clock,
+            options.peer_versions.alter_partition,
         )
         self._quotas = ReplicationQuotas(
             membership.broker_id,
@@ -122,6 +128,7 @@ class ClusterMember:
             membership.services.clock,
             self._quotas.follower,
             options.num_replica_fetchers,
+            FetcherVersions(options.peer_versions.fetch, list_offsets=options.peer_versions.list_offsets),
         )
 
     def _follower(self, partition: Partition) -> FollowerReplica | None:

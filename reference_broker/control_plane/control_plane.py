@@ -27,10 +27,12 @@ class ControlPlane(Protocol):
     Attributes:
         sources: see `Sources`.
         features: the features that the broker supports.
+        static_configs: configurations given at startup that are not options of every broker, by Kafka's names.
     """
 
     sources: Sources
     features: Sequence[Feature]
+    static_configs: Mapping[str, str]
 
     def new_replica(self, partition: Partition, log: PartitionLog, on_role: RoleChanged) -> Replica:
         """Return the replica of a partition; see `NewReplica`."""

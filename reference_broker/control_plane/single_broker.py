@@ -39,6 +39,7 @@ class SingleBroker:
         self._store = store
         self._broker_id = options.node_id
         self._groups: GroupCoordinator | None = None
+        self.static_configs: Mapping[str, str] = {}
         self.features: Sequence[Feature] = features(served.handlers)
         levels = {feature.name: feature.finalized for feature in self.features}
         self.sources: Sources = local_sources(store, options, listeners, levels, self._forget_topic)

@@ -185,7 +185,7 @@ class ConfigRules:
 
         def check() -> None:
             self._check_none(
-                (name for name in configs if name in BROKER_CONFIGS and BROKER_CONFIGS[name].is_read_only),
+                (name for name in configs if self._configs.is_read_only(name)),
                 "Cannot update these configs dynamically",
             )
             self._check_none(

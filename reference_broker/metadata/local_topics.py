@@ -25,7 +25,7 @@ from kafkawire.reference_broker.metadata.image import (
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_partitions import check_assignments, check_increase
-from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_partitions
+from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_configs, plan_partitions
 from kafkawire.reference_broker.metadata.topic_controller import TopicDone, TopicTexts
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
@@ -59,6 +59,8 @@ class LocalTopics:
 
     Attributes:
         acts_without_time: see `TopicController`.
+        answers_each: see `TopicController`.
+        deletes_topics: see `TopicController`.
         texts: see `TopicController`.
         metadata: the image of a cluster that consists of this broker alone.
     """
@@ -72,7 +74,8 @@ class LocalTopics:
         features: Mapping[str, int],
         forget: Callable[[TopicImage, Callable[[], None], int], None],
     ) -> None:
-        self.acts_without_time = False  # as in Apache Kafka 4
+        self.acts_without_time = self.answers_each = False  # as in Apache Kafka 4
+        self.deletes_topics = True
         self.texts = _TEXTS
         self._store = store
         self._options = options
@@ -127,16 +130,24 @@ class LocalTopics:
     # Creating and deleting.
 
     def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+        # The order of `ReplicationControlManager.createTopics` in Apache Kafka 4.3.
         try:
+            self.check_name(new.name)
+            configs = plan_configs(self._options, new.configs)
             partitions = plan_partitions(self._options, new)
         except BrokerError as error:
             done(error)
             return
         if validate_only:
             planned = (self._partition(0, is_offline=False),) * partitions
-            done(TopicImage(new.name, ZERO_UUID, planned, new.configs))
+            done(TopicImage(new.name, ZERO_UUID, planned, configs))
         else:
-            self._create(new.name, partitions, new.configs, done)
+            self._create(new.name, partitions, configs, done)
+
+    def _create_planned(self, name: str, done: TopicDone) -> None:
+        """Create a topic with the defaults, or wait for a creation already in progress."""
+        planned = plan_topic(name, self._options)
+        self._create(name, planned.partitions, plan_configs(self._options, planned.configs), done)
 
     def _create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicDone) -> None:
         if name in self._creating:
@@ -158,14 +169,14 @@ class LocalTopics:
     def create_by_default(self, name: str, done: TopicDone) -> None:
         if name not in self._creating:
             self.check_name(name)
-        self.create(plan_topic(name, self._options), done)
+        self._create_planned(name, done)
 
     def ensure(self, name: str, done: TopicDone) -> None:
         topic = self.metadata.image.topics.get(name)
         if topic is not None:
             done(topic)
         else:
-            self.create(plan_topic(name, self._options), done)
+            self._create_planned(name, done)
 
     def size_of(self, topic: TopicImage) -> int:
         return len(topic.partitions)

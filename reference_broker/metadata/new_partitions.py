@@ -12,7 +12,7 @@ from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["check_assignments", "check_increase"]
+__all__ = ["check_assignments", "check_brokers", "check_increase"]
 
 
 def check_increase(name: str, present: int, count: int) -> None:
@@ -53,11 +53,22 @@ def check_assignments(assignments: Sequence[Sequence[int]], additional: int, bro
             "specified.",
         )
     for assignment in assignments:
-        if reason := _problem(assignment, brokers):
-            raise BrokerError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}."
-            )
+        check_brokers(assignment, brokers)
         yield
+
+
+def check_brokers(assignment: Sequence[int], brokers: Collection[int]) -> None:
+    """Check the replicas that a client has chosen for a partition.
+
+    Args:
+        assignment: the ids of the brokers.
+        brokers: the ids of all brokers.
+
+    Raises:
+        BrokerError: INVALID_REPLICA_ASSIGNMENT.
+    """
+    if reason := _problem(assignment, brokers):
+        raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}.")
 
 
 def _problem(assignment: Sequence[int], brokers: Collection[int]) -> str:

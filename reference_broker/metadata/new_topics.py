@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.config.config_values import InvalidConfig
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.config.topic_configs import check_together, check_topic_config
+from kafkawire.reference_broker.config.topic_configs import check_config_name, check_together, check_topic_config
 from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS
+from kafkawire.reference_broker.metadata.new_partitions import check_brokers
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.enums import TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -23,6 +23,7 @@ __all__ = [
     "PARTITIONS_MAX",
     "NewTopic",
     "check_characters",
+    "check_no_nulls",
     "plan_configs",
     "plan_partitions",
 ]
@@ -48,14 +49,15 @@ class NewTopic(NamedTuple):
         replication_factor: the number of replicas of each partition; `DEFAULT` as above.
         assignments: the replicas of each partition, keyed by its number, the preferred leader first; if empty, the
             broker chooses.
-        configs: configurations that differ from the defaults, keyed by Kafka's names.
+        configs: unchecked configurations that differ from the defaults, keyed by Kafka's names; None if the client has
+            sent null for one, even if it has also sent a value.
     """
 
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str] = NO_CONFIGS
+    configs: Mapping[str, str | None] = NO_CONFIGS
 
 
 def check_characters(name: str) -> None:
@@ -115,30 +117,42 @@ def _plan_assigned(options: BrokerOptions, topic: NewTopic) -> int:
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
-    numbers = sorted(number for number, _ in topic.assignments)
-    if numbers != list(range(len(numbers))):
+    numbers = set()
+    for number, broker_ids in topic.assignments:
+        if number in numbers:
+            text = f"Found multiple manual partition assignments for partition {number}"
+            raise BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        numbers.add(number)
+        check_brokers(broker_ids, (options.node_id,))
+    if numbers != set(range(len(numbers))):
         raise BrokerError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-    for number, broker_ids in topic.assignments:
-        if list(broker_ids) != [options.node_id]:
-            raise BrokerError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {number} is assigned to brokers {list(broker_ids)}; the only one is {options.node_id}",
-            )
     return len(numbers)
 
 
-def plan_configs(
-    options: BrokerOptions, configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]
-) -> Mapping[str, str]:
-    """Return the configurations of a topic, keyed by name.
+def check_no_nulls(configs: Mapping[str, str | None]) -> None:
+    """Check that each configuration of a new topic has a value.
 
     Raises:
-        BrokerError: INVALID_CONFIG if a name is unknown, a value is refused, or two values conflict.
+        BrokerError: INVALID_CONFIG if one is null.
     """
+    nulls = ",".join(name for name, value in configs.items() if value is None)
+    if nulls:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
+
+
+def plan_configs(options: BrokerOptions, configs: Mapping[str, str | None]) -> Mapping[str, str]:
+    """Return the configurations of a new topic, keyed by name; unknown names are reported before refused values.
+
+    Raises:
+        BrokerError: INVALID_CONFIG if a name is unknown, a value is null or refused, or two values conflict.
+    """
+    check_no_nulls(configs)
     try:
-        own = {config.name: check_topic_config(config.name, config.value) for config in configs}
+        for name in configs:
+            check_config_name(name)
+        own = {name: check_topic_config(name, value) for name, value in configs.items()}
         check_together({**options.topic_defaults, **own})
         return own
     except InvalidConfig as error:

@@ -45,10 +45,15 @@ class TopicController(Protocol):
     Attributes:
         acts_without_time: whether changes are made even if the client's timeout is zero, in which case the client gets
             REQUEST_TIMED_OUT.
+        answers_each: whether each of several entries for the same topic in CreateTopics and DeleteTopics gets a result;
+            otherwise, they share one.
+        deletes_topics: whether clients may delete topics.
         texts: see `TopicTexts`.
     """
 
     acts_without_time: bool
+    answers_each: bool
+    deletes_topics: bool
     texts: TopicTexts
 
     def check_name(self, name: str) -> None:
@@ -59,11 +64,11 @@ class TopicController(Protocol):
         """
 
     def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
-        """Create a missing topic, or wait for a creation already in progress.
+        """Check a topic that a client asks for, and create it.
 
         Args:
-            new: the topic; its name has passed `check_name`, and its configurations have been checked.
-            done: see `TopicDone`; the error may be about the numbers or the assignment.
+            new: the topic. If several things are wrong with it, the emulated release decides which is reported.
+            done: see `TopicDone`.
             validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
                 of zeros.
         """
@@ -93,7 +98,7 @@ class TopicController(Protocol):
             topic: the topic to delete.
             now_ms: the current time.
             done: called with None once the deletion is durable, or with the error: UNKNOWN_TOPIC_OR_PARTITION if the
-                topic has already been deleted, or TOPIC_DELETION_DISABLED if deletion is disabled.
+                topic has already been deleted.
         """
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:

@@ -83,11 +83,11 @@ class FetcherOptions(NamedTuple):
 
 
 class FetcherVersions(NamedTuple):
-    """The request versions, which depend on the leaders' release: brokers do not ask each other for versions.
+    """The request versions, which follow from `inter.broker.protocol.version`: see `PeerVersions`.
 
     Attributes:
-        fetch: for fetches by topic id: 15 or later, with the follower in `replica_state`.
-        fetch_by_name: for fetches if any topic lacks an id: 12, which is the last version with names and the first with
+        fetch: for fetches by topic id: 13 or later.
+        fetch_by_name: for fetches if any topic has no id: 12, the last version with names, and the first with
             divergence.
         list_offsets: for ListOffsets: 4 or later, with leader epochs.
     """
@@ -99,6 +99,9 @@ class FetcherVersions(NamedTuple):
 
 #: The versions that an Apache Kafka 3.9 follower uses with brokers running the same release.
 CURRENT_VERSIONS: Final = FetcherVersions()
+
+#: The first version of Fetch that names the follower together with its broker epoch (KIP-903).
+_WITH_BROKER_EPOCH: Final = next(each.versions.first for each in FetchRequest.FIELDS if each.name == "replica_state")
 
 
 class Planned(NamedTuple):
@@ -375,11 +378,11 @@ class Fetcher:
             topics=plan.topics,
             forgotten_topics_data=plan.forgotten,
         )
-        version = self._versions.fetch
-        if self._session.by_id:
+        version = self._versions.fetch if self._session.by_id else self._versions.fetch_by_name
+        if version >= _WITH_BROKER_EPOCH:
             request.replica_state = FetchRequest.ReplicaState(options.broker_id, self._broker_epoch())
         else:
-            request.replica_id, version = options.broker_id, self._versions.fetch_by_name
+            request.replica_id = options.broker_id
         return Planned(request, version, options.response_timeout_ms)
 
     def answered(self, outcome: Message | Exception, now_ms: int) -> None:

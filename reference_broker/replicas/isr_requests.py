@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["PAUSE_MS", "TIMEOUT_MS", "AlterPartition", "Answered", "Controller", "IsrChange"]
+__all__ = ["PAUSE_MS", "TIMEOUT_MS", "VERSION_WITH_EPOCHS", "AlterPartition", "Answered", "Controller", "IsrChange"]
 
 BrokerState = AlterPartitionRequest.BrokerState
 PartitionData = AlterPartitionResponse.PartitionData
@@ -41,6 +41,16 @@ PAUSE_MS: Final = 50
 #: The time limit for an attempt; each attempt uses the broker epoch that is current at that time. There is no overall
 #: limit, since the followers that a change affects may be needed at any time.
 TIMEOUT_MS: Final = 30_000
+
+
+def _versions(message: type[Message], field: str) -> VersionRange:
+    return next(known.versions for known in message.FIELDS if known.name == field)
+
+
+#: The first version with the epochs of the brokers in the ISR (KIP-903).
+VERSION_WITH_EPOCHS: Final = _versions(AlterPartitionRequest.PartitionData, "new_isr_with_epochs").first
+
+_VERSION_WITH_NAMES: Final = _versions(AlterPartitionRequest.TopicData, "topic_name").last
 
 _RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)
 
@@ -85,6 +95,7 @@ class AlterPartition:
         controller: sends the requests.
         later: calls a function after some milliseconds; returns a function that cancels the call.
         now_ms: the clock, used only for log lines.
+        version_with_ids: the version of requests in which every topic has an id; see `PeerVersions`.
     """
 
     def __init__(
@@ -94,12 +105,14 @@ class AlterPartition:
         controller: Controller,
         later: Callable[[int, Callable[[], None]], Callable[[], None]],
         now_ms: Callable[[], int],
+        version_with_ids: int = VERSION_WITH_EPOCHS,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._controller = controller
         self._later = later
         self._now_ms = now_ms
+        self._version_with_ids = version_with_ids
         self._limit = LogLimit(_log)
         #: The changes without an answer, at most one for each partition, including those in flight.
         self._changes: dict[Partition, tuple[IsrChange, Answered]] = {}
@@ -140,7 +153,8 @@ class AlterPartition:
             return
         self._is_busy = True
         sent = dict(self._changes)
-        request, version, names = _request(self._broker_id, self._broker_epoch(), [each for each, _ in sent.values()])
+        changes = [each for each, _ in sent.values()]
+        request, version, names = _request(self._broker_id, self._broker_epoch(), changes, self._version_with_ids)
         self._stop = self._controller.ask(request, partial(self._answered, sent, names), TIMEOUT_MS, version)
 
     def _answered(
@@ -185,10 +199,11 @@ class AlterPartition:
 
 
 def _request(
-    broker_id: int, broker_epoch: int, changes: list[IsrChange]
+    broker_id: int, broker_epoch: int, changes: list[IsrChange], version_with_ids: int
 ) -> tuple[AlterPartitionRequest, int, dict[bytes, str]]:
     """Return a request for changes, its version, and topic names keyed by id; it uses ids if every topic has one."""
     by_id = all(each.topic_id != ZERO_UUID for each in changes)
+    version = version_with_ids if by_id else _VERSION_WITH_NAMES
     names: dict[bytes, str] = {}
     partitions: dict[bytes | str, list[AlterPartitionRequest.PartitionData]] = {}
     for (name, number), topic_id, proposed, epochs in changes:
@@ -197,6 +212,7 @@ def _request(
         )
         if by_id:
             names[topic_id] = name
+        if version >= VERSION_WITH_EPOCHS:
             known = {**epochs, broker_id: broker_epoch}
             data.new_isr_with_epochs = [
                 BrokerState(each, known.get(each, UNKNOWN_BROKER_EPOCH)) for each in proposed.isr
@@ -211,7 +227,7 @@ def _request(
         for topic, each in partitions.items()
     ]
     request = AlterPartitionRequest(broker_id, broker_epoch, topics)
-    return request, _VERSION_WITH_IDS if by_id else _VERSION_WITH_NAMES, names
+    return request, version, names
 
 
 def _answers(response: AlterPartitionResponse, names: dict[bytes, str]) -> dict[Partition, CommittedIsr | ErrorCode]:
@@ -231,11 +247,3 @@ def _answer(data: PartitionData) -> CommittedIsr | ErrorCode:
     if data.leader_recovery_state not in _RECOVERY_STATES:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return CommittedIsr(tuple(data.isr), data.leader_epoch, data.partition_epoch)
-
-
-def _versions(message: type[Message], field: str) -> VersionRange:
-    return next(known.versions for known in message.FIELDS if known.name == field)
-
-
-_VERSION_WITH_IDS: Final = _versions(AlterPartitionRequest.PartitionData, "new_isr_with_epochs").first
-_VERSION_WITH_NAMES: Final = _versions(AlterPartitionRequest.TopicData, "topic_name").last

@@ -1,4 +1,4 @@
-"""A cluster on one real ZooKeeper, with two kinds of brokers: reference brokers, and nodes of Apache Kafka 3.9.
+"""A cluster on one real ZooKeeper, with two kinds of brokers: reference brokers, and nodes of an Apache Kafka release.
 
 All brokers are processes with the same properties, and the first becomes the controller. Their files and logs stay in
 a folder given by the test.
@@ -44,7 +44,7 @@ _SETTINGS: Final = {
 #: A broker that runs for only a minute is faster without the JVM's second-tier compiler.
 _JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
-#: The logging configuration for release 3.9, which uses Log4j 1.
+#: The logging configuration for releases of Kafka 3, which use Log4j 1.
 _LOGGING: Final = """log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
@@ -71,10 +71,14 @@ class _Broker:
         connect: `zookeeper.connect`.
         folder: the folder for its files.
         settings: properties in addition to those that all brokers have.
+        release: the release of Apache Kafka, if it is one of theirs.
     """
 
-    def __init__(self, broker_id: int, kind: Kind, connect: str, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, broker_id: int, kind: Kind, connect: str, folder: Path, settings: Mapping[str, str], release: str
+    ) -> None:
         self.kind = kind
+        self._release = release
         self.port = free_port()
         self.data = folder / "data"
         self._folder = folder
@@ -99,7 +103,7 @@ class _Broker:
         else:
             logging = self._folder / "log4j.properties"
             logging.write_text(_LOGGING)
-            java = java_command(self._folder, "-Xmx384m", ZOOKEEPER_RELEASE)
+            java = java_command(self._folder, "-Xmx384m", self._release)
             command = [*java, *_JVM, f"-Dlog4j.configuration=file:{logging}", "kafka.Kafka", properties]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
@@ -141,12 +145,18 @@ class MixedCluster:
         kinds: the kind of each broker; the first becomes the controller.
         folder: the folder for files and logs.
         settings: properties for all brokers of each kind, in addition to the required ones.
+        release: the release of Apache Kafka's brokers; the tools are always of 3.9.
     """
 
     def __init__(
-        self, kinds: tuple[Kind, ...], folder: Path, settings: Mapping[Kind, Mapping[str, str]] | None = None
+        self,
+        kinds: tuple[Kind, ...],
+        folder: Path,
+        settings: Mapping[Kind, Mapping[str, str]] | None = None,
+        release: str = ZOOKEEPER_RELEASE,
     ) -> None:
         self._kinds = kinds
+        self._release = release
         self._folder = folder
         self._settings = settings or {}
         self._brokers: dict[int, _Broker] = {}
@@ -163,7 +173,9 @@ class MixedCluster:
             for broker_id, kind in enumerate(self._kinds, 1):
                 folder = self._folder / f"{broker_id}-{kind.value}"
                 settings = self._settings.get(kind, {})
-                broker = self._brokers[broker_id] = _Broker(broker_id, kind, zookeeper.address, folder, settings)
+                broker = self._brokers[broker_id] = _Broker(
+                    broker_id, kind, zookeeper.address, folder, settings, self._release
+                )
                 self._stack.callback(broker.end)
                 broker.start()
                 if broker_id == 1:

@@ -7,18 +7,22 @@ documentation is the project's own: it must be null exactly where Kafka's is nul
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.configs import load_configs
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, ZOOKEEPER_BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
 from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import call, create
+from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 
 TIMEOUT_SECONDS = 30
 VERSION = 4
@@ -107,6 +111,42 @@ def test_topics_are_described_as_by_kafka(kafka: ApacheKafka, broker: Broker, ow
         described(each.bootstrap, ConfigResourceType.TOPIC, create(each.bootstrap, own)) for each in (kafka, broker)
     )
     compare("topic", *found)
+
+
+#: What the brokers of a cluster with ZooKeeper are started with.
+GIVEN = {
+    "auto.leader.rebalance.enable": "true",
+    "broker.rack": "here",
+    "controlled.shutdown.max.retries": "4",
+    "default.replication.factor": "1",
+    "delete.topic.enable": "false",
+    "inter.broker.protocol.version": "3.8",
+    "leader.imbalance.check.interval.seconds": "299",
+    "num.replica.fetchers": "2",
+    "offsets.topic.replication.factor": "1",
+    "replica.lag.time.max.ms": "29999",
+    "request.timeout.ms": "30001",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "unclean.leader.election.enable": "false",
+    "zookeeper.connection.timeout.ms": "60000",
+    "zookeeper.session.timeout.ms": "6000",
+}
+
+
+def test_options_of_a_cluster_are_described_as_by_kafka(tmp_path: Path) -> None:
+    """The node of Apache Kafka is of 3.9.1, and so are the facts of these configurations in the table."""
+    names = ZOOKEEPER_BROKER_CONFIGS.keys() | ClusterOptions.KAFKA_NAMES.keys() & BROKER_CONFIGS.keys() - {"broker.id"}
+    with ZooKeeper() as zookeeper, ZooKeeperKafka(1, zookeeper.address, GIVEN) as node:
+        own: dict[str, Any] = {**GIVEN, "zookeeper.connect": zookeeper.address, "broker.id": 2, "data_dir": tmp_path}
+        with Broker(**own) as ours:
+            kind = ConfigResourceType.BROKER
+            found = [described(node.bootstrap, kind, "1"), described(ours.bootstrap, kind, "2")]
+    pairs = {name: (found[0][name], found[1][name]) for name in names}
+    assert {name: each for name, each in pairs.items() if each[0][:-1] != each[1][:-1]} == {}
+    assert all(each[1][-1] and each[0][-1] != each[1][-1] for each in pairs.values())
+    for number, each in enumerate(found, 1):
+        assert each["node.id"][:2] == each["broker.id"][:2] == (str(number), ConfigSource.STATIC_BROKER_CONFIG)
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -1,8 +1,9 @@
-"""Reference brokers and Apache Kafka 3.9.1 nodes form one cluster, and nothing is lost while each is killed in turn.
+"""Reference brokers and nodes of Apache Kafka 3.9.1 or 3.4.1 form one cluster: nothing is lost as each is killed.
 
 Method: run two of our brokers and one of Kafka's, or the reverse, on one real ZooKeeper, with each kind as the
-controller. Kafka's own tools create, change, reassign and delete topics. A load runs while the brokers are killed or
-shut down one after another; then its counts are checked, and the segments of all replicas are compared byte for byte.
+controller. With 3.4.1, every broker has `inter.broker.protocol.version=3.4`, as during a rolling upgrade.
+Kafka's own tools create, change, reassign and delete topics. A load runs while the brokers are killed or shut down one
+after another; then its counts are checked, and the segments of all replicas are compared byte for byte.
 """
 
 from __future__ import annotations
@@ -17,11 +18,19 @@ import pytest
 from kafkawire.sync import Admin, Producer
 from tests.kafka.cluster_load import ClusterLoad, segments_equal
 from tests.kafka.mixed_cluster import Kind, MixedCluster
+from tests.kafka.zookeeper import ZOOKEEPER_RELEASE
 
 OURS, THEIRS = Kind.OURS, Kind.THEIRS
 
-#: The first broker is the controller.
-CLUSTERS = [(OURS, OURS, THEIRS), (THEIRS, OURS, OURS), (OURS, THEIRS, THEIRS), (THEIRS, OURS, THEIRS)]
+#: The oldest release that brokers of 3.9 are upgraded from here.
+OLDER = "3.4.1"
+
+#: The kinds of the brokers, of which the first is the controller, and the release of Kafka's.
+CLUSTERS = [
+    *((kinds, ZOOKEEPER_RELEASE) for kinds in ((OURS, OURS, THEIRS), (THEIRS, OURS, OURS))),
+    *((kinds, ZOOKEEPER_RELEASE) for kinds in ((OURS, THEIRS, THEIRS), (THEIRS, OURS, THEIRS))),
+    *((kinds, OLDER) for kinds in ((OURS, THEIRS, OURS), (THEIRS, OURS, THEIRS))),
+]
 
 TOPICS, CONFIGS = "org.apache.kafka.tools.TopicCommand", "kafka.admin.ConfigCommand"
 REASSIGNMENTS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -34,15 +43,18 @@ SEGMENT_BYTES = 1_048_576
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1_200)]
 
 
-def _name(kinds: tuple[Kind, ...]) -> str:
-    return "-".join(kind.value for kind in kinds)
+def _name(cluster: tuple[tuple[Kind, ...], str]) -> str:
+    kinds, release = cluster
+    return "-".join((*(kind.value for kind in kinds), release))
 
 
 @pytest.fixture(scope="module", params=CLUSTERS, ids=_name)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
     """Each cluster in turn; each test leaves all brokers running."""
-    kinds: tuple[Kind, ...] = request.param
-    with MixedCluster(kinds, tmp_path_factory.mktemp(_name(kinds))) as running:
+    kinds, release = request.param
+    protocol = {"inter.broker.protocol.version": "3.4" if release == OLDER else "3.9"}
+    folder = tmp_path_factory.mktemp(_name(request.param))
+    with MixedCluster(kinds, folder, dict.fromkeys(Kind, protocol), release) as running:
         yield running
 
 

@@ -14,6 +14,7 @@ from kafkawire.reference_broker.control_plane.single_broker import SingleBroker
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
@@ -195,6 +196,12 @@ class BrokerBench:
         (result,) = self.ask(CreateTopicsRequest([topic])).topics
         assert not result.error_code, result
         return bytes(result.topic_id)
+
+    def begin_small(self, segment_bytes: int, partitions: int = 1) -> None:
+        """Begin to create the topic t with segments smaller than clients may ask for."""
+        topics = self.core.topics
+        assert isinstance(topics, LocalTopics)
+        topics._create("t", partitions, {"segment.bytes": str(segment_bytes)}, lambda made: None)
 
     def offsets_topic(self) -> TopicImage:
         """Return the offsets topic; create it if it does not exist."""

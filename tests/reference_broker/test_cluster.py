@@ -79,7 +79,8 @@ async def configure(cluster: BrokerCluster, topic: str, configs: dict[str, str])
         assert await done is None
 
 
-def test_life_of_a_partition() -> None:
+@pytest.mark.parametrize("protocol", ["3.9", pytest.param("3.4", marks=pytest.mark.thorough)])
+def test_life_of_a_partition(protocol: str) -> None:
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t")
         await produce(cluster, "t", [b"1", b"2"])
@@ -96,7 +97,7 @@ def test_life_of_a_partition() -> None:
         assert cluster.content(leader, ("t", 0)).count(b"") > 0
         await cluster.alike(CONSUMER_OFFSETS_TOPIC, [0, 1])
 
-    in_cluster(story)
+    in_cluster(story, inter_broker_protocol_version=protocol)
 
 
 @pytest.mark.thorough

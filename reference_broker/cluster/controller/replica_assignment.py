@@ -156,30 +156,32 @@ def check_manual_assignment(
 
     Args:
         assignments: the replicas of each partition.
-        broker_ids: the existing brokers; for a new topic, any broker is accepted, as in Apache Kafka.
+        broker_ids: the existing brokers. For a new topic, any brokers are accepted, as in Apache Kafka, and even none:
+            such a partition never has a leader.
         replication_factor: the replication factor of the existing partitions; None for a new topic.
 
     Raises:
         Refused: INVALID_REPLICA_ASSIGNMENT or BROKER_NOT_AVAILABLE.
     """
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if replication_factor is None:
-        if len({len(replicas) for replicas in assignments.values()}) != 1:
-            raise Refused(invalid, "All partitions should have the same number of replicas")
-        if set(assignments) != set(range(len(assignments))):
-            raise Refused(invalid, "partitions should be a consecutive 0-based integer sequence")
+    is_new = replication_factor is None
+    if is_new and len({len(replicas) for replicas in assignments.values()}) != 1:
+        raise Refused(invalid, "All partitions should have the same number of replicas")
     for number, replicas in sorted(assignments.items()):
-        if not replicas:
+        if not replicas and not is_new:
             raise Refused(invalid, f"Cannot have replication factor of 0 for partition id {number}.")
         if len(set(replicas)) < len(replicas):
             text = f"Duplicate brokers not allowed in replica assignment: {list(replicas)} for partition id {number}."
             raise Refused(invalid, text)
-        if replication_factor is not None and not set(replicas) <= set(broker_ids):
+        if not is_new and not set(replicas) <= set(broker_ids):
             text = f"Some brokers specified for partition id {number} are not available: {list(replicas)}."
             raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, text)
-        if replication_factor is not None and len(replicas) != replication_factor:
+        if not is_new and len(replicas) != replication_factor:
             text = f"partition 0 has {replication_factor} replicas, partition {number} {len(replicas)}."
             raise Refused(invalid, f"Inconsistent replication factor between partitions, {text}")
+    # Apache Kafka only compares the sum of the numbers and may therefore accept negative ones.
+    if is_new and set(assignments) != set(range(len(assignments))):
+        raise Refused(invalid, "partitions should be a consecutive 0-based integer sequence")
 
 
 def _replicas(

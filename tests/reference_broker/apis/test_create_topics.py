@@ -14,6 +14,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from tests.reference_broker.apis.topic_cases import CREATIONS, EXISTING, NAMED_TWICE
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced
@@ -74,6 +75,18 @@ def test_refused(bench, topic, code):
     assert (result.error_code, result.name) == (code, topic.name)
     assert result.error_message
     assert set(bench.store.topics) == {"known", "under_score"}
+
+
+def test_one_of_several_faults(bench):
+    """The answers are those of Apache Kafka 4.3."""
+    for name in EXISTING:
+        bench.create(name)
+    for case in CREATIONS:
+        (result,) = bench.ask(CreateTopicsRequest([case.topic], validate_only=True)).topics
+        assert (result.error_code, result.error_message) == case.raft, case.name
+    names, _, expected = NAMED_TWICE
+    results = bench.ask(CreateTopicsRequest([Topic(name, 1, 1) for name in names])).topics
+    assert sorted((each.name, each.error_code, each.error_message) for each in results) == sorted(expected)
 
 
 def test_defaults_and_assignments(bench):

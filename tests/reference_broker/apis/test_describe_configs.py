@@ -118,12 +118,12 @@ def test_broker(bench):
     ]
     assert synonyms["auto.create.topics.enable"] == [("auto.create.topics.enable", "true", ConfigSource.DEFAULT_CONFIG)]
     assert not ask(bench, ConfigResourceType.BROKER, "").configs
-    assert shown.keys() == BROKER_CONFIGS.keys()
+    assert shown.keys() == bench.core.broker_configs.keys.keys() >= BROKER_CONFIGS.keys()
     assert shown["log.dirs"] == (bench.disk.describe(""), ConfigSource.STATIC_BROKER_CONFIG)
     assert shown["default.replication.factor"] == ("1", ConfigSource.DEFAULT_CONFIG)
     read_only = {entry.name: entry.read_only for entry in result.configs}
     assert (read_only["num.partitions"], read_only["log.retention.ms"], read_only["listeners"]) == (True, False, False)
-    assert [entry.value for entry in result.configs if entry.is_sensitive] == [None] * 10
+    assert {entry.value for entry in result.configs if entry.is_sensitive} == {None}
 
 
 @pytest.mark.parametrize("word", ["the default", "another value"])

@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.work.background import at_once
@@ -357,7 +356,7 @@ def test_session_that_waits_forgets_an_error_that_is_over(bench):
 def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
     work, is_held = HeldWork(), False
     bench = BrokerBench(MemoryDisk(), lambda *arguments: work(*arguments) if is_held else at_once(*arguments))
-    bench.core.topics.create(NewTopic("t", 2, configs={"segment.bytes": "200"}), lambda result: None)
+    bench.begin_small(200, 2)
     for number in range(4):
         bench.produce(produced(b"%d" % number, b"x" * 100))
     bench.produce(produced(b"other"), partition=1)

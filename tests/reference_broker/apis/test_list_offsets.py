@@ -5,7 +5,6 @@ Method: ask a broker without sockets whose log has three batches with known time
 
 import pytest
 
-from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
@@ -140,7 +139,7 @@ def test_lookup_by_time_waits_for_a_lost_index_and_others_do_not():
     work = HeldWork()
     bench = BrokerBench(MemoryDisk(), lambda *arguments: at_once(*arguments) if not is_held else work(*arguments))
     is_held = False
-    bench.core.topics.create(NewTopic("t", 2, configs={"segment.bytes": "200"}), lambda result: None)
+    bench.begin_small(200, 2)
     for number in range(4):
         bench.produce(produced(b"a" * 50, b"b" * 50, timestamps=(NOW_MS + number, NOW_MS + number)))
     bench.core.close()

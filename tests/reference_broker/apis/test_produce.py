@@ -8,7 +8,6 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.errors import RemoteProtocolError
@@ -144,9 +143,7 @@ def test_log_is_synced_in_time(bench):
 def test_response_waits_while_a_log_rolls():
     work = HeldWork()
     bench = BrokerBench(MemoryDisk(), work)
-    bench.core.topics.create(
-        NewTopic("t", 2, configs={"segment.bytes": str(4 * len(produced(b"0")))}), lambda result: None
-    )
+    bench.begin_small(4 * len(produced(b"0")), 2)
     work.run()
     for number in range(4):
         assert bench.produce(produced(b"%d" % number)).base_offset == number
@@ -170,7 +167,7 @@ def test_a_request_that_is_done_in_steps_is_answered(bench):
 def rolling_bench(work, disk):
     """Return a broker with a topic whose next batch waits for a new segment."""
     bench = BrokerBench(disk, work)
-    bench.core.topics.create(NewTopic("t", 1, configs={"segment.bytes": str(len(produced(b"0")))}), lambda result: None)
+    bench.begin_small(len(produced(b"0")))
     work.run()
     assert bench.produce(produced(b"0"), acks=0) is None
     return bench

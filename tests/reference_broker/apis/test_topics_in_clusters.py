@@ -18,8 +18,10 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import TOPIC
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
+from tests.reference_broker.apis.topic_cases import CREATIONS, DELETIONS, EXISTING, NAMED_TWICE, Deletion
 from tests.reference_broker.broker_bench import versions_of
 
 Creatable = CreateTopicsRequest.CreatableTopic
@@ -99,6 +101,35 @@ def test_topics_that_are_refused(
     assert TOPIC.path("t") not in broker.cluster.tree.nodes
 
 
+def test_one_of_several_faults() -> None:
+    """The answers are those of Apache Kafka 3.9."""
+    broker = ControllingBroker(0)
+    for name in EXISTING:
+        broker.cluster.create(name, (0,))
+    broker.show()
+    for case in CREATIONS:
+        result = outcome(broker, CreateTopicsRequest([case.topic], TIMEOUT_MS, True), CREATE)
+        assert (result.error_code, result.error_message) == case.zookeeper, case.name
+    names, expected, _ = NAMED_TWICE
+    answer = broker.ask(CreateTopicsRequest([Creatable(name, 1, 1) for name in names], TIMEOUT_MS), CREATE)
+    assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == expected
+
+
+def test_a_topic_without_replicas_is_stored_but_never_has_a_leader(broker: ControllingBroker) -> None:
+    request = CreateTopicsRequest([Creatable("t", -1, -1, assigned([], []))], TIMEOUT_MS)
+    answer = broker.begin(request, CREATE)
+    broker.show()
+    broker.advance(TIMEOUT_MS)
+    (result,) = broker.read(answer, CREATE).topics
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert broker.cluster.assignment("t").partitions == {0: (), 1: ()}
+    assert "t" not in broker.metadata.image.topics
+    assert outcome(broker, CreateTopicsRequest([Creatable("t", 1, 1)], TIMEOUT_MS), CREATE).error_code == (
+        ErrorCode.TOPIC_ALREADY_EXISTS
+    )
+    assert outcome(broker, CreateTopicsRequest([Creatable("u", 1, 1)], TIMEOUT_MS), CREATE).error_code == ErrorCode.NONE
+
+
 def test_chosen_replicas(broker: ControllingBroker) -> None:
     topic = Creatable("t", -1, -1, assigned([2, 0], [1, 2]))
     assert outcome(broker, CreateTopicsRequest([topic], TIMEOUT_MS, True), CREATE).error_code == ErrorCode.NONE
@@ -162,6 +193,22 @@ def test_a_topic_is_deleted(broker: ControllingBroker, version: int) -> None:
     assert outcome(broker, deletion("t", version), version).error_code == ErrorCode.NONE
     assert TOPIC.path("t") not in broker.cluster.tree.nodes
     assert outcome(broker, deletion("t", version), version).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("case", DELETIONS, ids=lambda case: case.name)
+def test_each_entry_of_a_deletion_is_answered(broker: ControllingBroker, case: Deletion) -> None:
+    """The answers are those of Apache Kafka 3.9."""
+    broker.cluster.create("t", (0, 1))
+    broker.show()
+    topic_id = broker.cluster.assignment("t").topic_id or ZERO_UUID
+    answer = broker.begin(case.request("t", topic_id), DELETE)
+    if case.timeout_ms:
+        broker.show()
+    else:
+        broker.advance(0)
+    results = broker.read(answer, DELETE).responses
+    found = [(each.name, each.topic_id, each.error_code, each.error_message) for each in results]
+    assert found == case.expected("t", topic_id)
 
 
 def deletion(name: str, version: int) -> DeleteTopicsRequest:

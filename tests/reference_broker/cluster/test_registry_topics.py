@@ -219,7 +219,6 @@ NOT_CREATED: dict[str, tuple[Prepare, NewTopic, ErrorCode]] = {
     "both, replicas": (nothing, NewTopic("t", -1, 1, [(0, [0])]), ErrorCode.INVALID_REQUEST),
     "gap": (nothing, NewTopic("t", assignments=[(1, [0])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "repeated broker": (nothing, NewTopic("t", assignments=[(0, [0, 0])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-    "no broker": (nothing, NewTopic("t", assignments=[(0, [])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "different numbers": (
         nothing, NewTopic("t", assignments=[(0, [0]), (1, [0, 1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT
     ),

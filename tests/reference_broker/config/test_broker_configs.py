@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, default_of, is_sensitive
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, default_of
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.options import BrokerOptions, read_options
-from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.options import written
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, ZOOKEEPER_BROKER_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 
 BROKER, CLUSTER = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -86,4 +88,34 @@ def test_options_are_those_of_the_table() -> None:
     ],
 )
 def test_what_is_secret(name: str, expected: bool) -> None:
-    assert is_sensitive(name) is expected
+    assert BrokerConfigs(BrokerOptions()).is_sensitive(name) is expected
+
+
+def test_a_cluster_with_zookeeper_has_more_configurations() -> None:
+    static = {"zookeeper.session.timeout.ms": "7000", "broker.rack": "r", "zookeeper.ssl.keystore.password": "x"}
+    configs = BrokerConfigs(BrokerOptions(), static, has_zookeeper=True)
+    assert list(configs.names) == [*BROKER_CONFIGS, *ZOOKEEPER_BROKER_CONFIGS]
+    name = "zookeeper.session.timeout.ms"
+    assert configs.settings(name) == [(name, "7000", STATIC), (name, "18000", DEFAULT)]
+    assert configs.settings("broker.rack") == [("broker.rack", "r", STATIC)]
+    assert configs.settings("zookeeper.ssl.keystore.password") == [("zookeeper.ssl.keystore.password", None, STATIC)]
+    assert configs.settings("zookeeper.connection.timeout.ms") == []
+    assert configs.is_read_only(name)
+    assert not configs.is_sensitive(name)
+    alone = BrokerConfigs(BrokerOptions())
+    assert not alone.is_read_only(name)
+    assert alone.is_sensitive(name)
+
+
+def test_options_of_a_cluster_are_those_of_the_table() -> None:
+    """Those of the JVM are no configurations of Kafka."""
+    of_jvm = {"java.security.auth.login.config", "zookeeper.sasl.client", "zookeeper.sasl.clientconfig"}
+    assert ClusterOptions.KAFKA_NAMES.keys() - BROKER_CONFIGS.keys() == ZOOKEEPER_BROKER_CONFIGS.keys() | of_jvm
+    different = {"inter.broker.protocol.version": "3.9", "zookeeper.ssl.protocol": None}
+    for name in ZOOKEEPER_BROKER_CONFIGS:
+        default = ClusterOptions.OPTIONS[ClusterOptions.KAFKA_NAMES[name]].default
+        if name in different:
+            assert default == different[name]
+        else:
+            kafkas = (ZOOKEEPER_BROKER_CONFIGS[name].default or "").lower()
+            assert ("" if default is None else written(default)) == kafkas

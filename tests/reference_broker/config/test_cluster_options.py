@@ -34,6 +34,27 @@ def test_id(given: dict[str, object], value: int | None) -> None:
     assert read(**given).configured_broker_id == value
 
 
+def test_what_was_given() -> None:
+    given = {
+        "broker.id": 7,
+        "auto_leader_rebalance_enable": False,
+        "zookeeper.session.timeout.ms": 18_000,
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.enabled.protocols": "TLSv1.2, TLSv1.3",
+        "zookeeper.ssl.keystore.password": "secret",
+    }
+    options = read(**given)
+    assert options.given["zookeeper.ssl.keystore.password"] != "secret"
+    assert {name: value for name, value in options.given.items() if "password" not in name} == {
+        "zookeeper.connect": "host:2181/kafka",
+        "auto.leader.rebalance.enable": "false",
+        "zookeeper.session.timeout.ms": "18000",
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+    }
+    assert "secret" not in repr(options)
+
+
 def test_connection_timeout() -> None:
     options = read(zookeeper_connection_timeout_ms=5, zookeeper_session_timeout_ms=9)
     assert options.connection_timeout_ms == 5
@@ -52,6 +73,7 @@ def test_protocol_version(version: str) -> None:
         ({"inter_broker_protocol_version": "4.0"}, "expected 3.4 to 3.9"),
         ({"inter_broker_protocol_version": "new"}, "expected a release of Kafka"),
         ({"inter_broker_protocol_version": "3"}, "expected a release of Kafka"),
+        ({"inter_broker_protocol_version": "3.5-IV3"}, "expected a release of Kafka"),
         ({"replica_selector_class": "org.example.Selector"}, f"expected {RACK_AWARE_SELECTOR}"),
         ({"broker_id": -2}, "expected 0 to 2147483647, or -1"),
         ({"num_replica_fetchers": 101}, "expected 1 to 100"),

@@ -18,7 +18,7 @@ from kafkawire.reference_broker.cluster.registry_topics import ReplicationFactor
 from kafkawire.reference_broker.config.cluster_options import RACK_AWARE_SELECTOR
 from kafkawire.reference_broker.control_plane import cluster_member
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
-from kafkawire.reference_broker.replicas.fetcher import FetcherOptions
+from kafkawire.reference_broker.replicas.fetcher import FetcherOptions, FetcherVersions
 from kafkawire.reference_broker.replicas.roles import Role
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -144,6 +144,7 @@ def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         "replica_socket_timeout_ms": 16,
         "replica_lag_time_max_ms": 17,
         "num_replica_fetchers": 3,
+        "inter_broker_protocol_version": "3.5-IV0",
     }
     for name, value in options.items():
         monkeypatch.setitem(member_bench._OPTIONS, name, value)
@@ -159,7 +160,7 @@ def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = MemberBench(MemoryDisk())
     broker_id = bench.membership.broker_id
     assert made["Fetchers"][2] == FetcherOptions(broker_id, 11, 12, 1_300, 1_400, 15, 16)
-    assert made["Fetchers"][-1] == 3
+    assert made["Fetchers"][-2:] == (3, FetcherVersions(14, list_offsets=8))
     assert made["Surroundings"][:2] == (broker_id, 17)
 
 

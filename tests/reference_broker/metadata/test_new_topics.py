@@ -5,12 +5,9 @@ import pytest
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_configs, plan_partitions
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 OPTIONS = read_options({"num_partitions": 4, "node_id": 7})
-
-Config = CreateTopicsRequest.CreatableTopicConfig
 
 
 @pytest.mark.parametrize(
@@ -52,8 +49,19 @@ def test_partitions_that_cannot_be(topic, code):
     assert raised.value.code is code
 
 
-def test_configurations_are_checked():
-    assert plan_configs(OPTIONS, [Config("segment.bytes", "2097152")]) == {"segment.bytes": "2097152"}
-    with pytest.raises(BrokerError, match=r"segment\.bytes") as raised:
-        plan_configs(OPTIONS, [Config("segment.bytes", "many")])
+@pytest.mark.parametrize(
+    ("configs", "reason"),
+    [
+        ({"segment.bytes": "many"}, r"segment\.bytes"),
+        ({"segment.bytes": "many", "no.such": "1"}, "Unknown topic config name: no.such"),
+        (
+            {"no.such": "1", "retention.ms": None, "a": None},
+            "Null value not supported for topic configs: retention.ms,a",
+        ),
+    ],
+)
+def test_configurations_are_checked(configs, reason):
+    assert plan_configs(OPTIONS, {"segment.bytes": "2097152"}) == {"segment.bytes": "2097152"}
+    with pytest.raises(BrokerError, match=reason) as raised:
+        plan_configs(OPTIONS, configs)
     assert raised.value.code is ErrorCode.INVALID_CONFIG

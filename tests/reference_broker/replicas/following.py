@@ -8,7 +8,13 @@ from functools import partial
 from typing import Any
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
-from kafkawire.reference_broker.replicas.fetcher import Fetcher, FetcherOptions, Planned
+from kafkawire.reference_broker.replicas.fetcher import (
+    CURRENT_VERSIONS,
+    Fetcher,
+    FetcherOptions,
+    FetcherVersions,
+    Planned,
+)
 from kafkawire.reference_broker.replicas.followed import FollowedState
 from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -91,6 +97,7 @@ class Following:
         background: see `Background`.
         disk: the disk of the follower.
         options: the options of the fetcher.
+        versions: the versions of the fetcher's requests.
 
     Attributes:
         wakes: the number of times that the fetcher has asked for a turn.
@@ -103,6 +110,7 @@ class Following:
         background: Background = at_once,
         disk: MemoryDisk | None = None,
         options: FetcherOptions = OPTIONS,
+        versions: FetcherVersions = CURRENT_VERSIONS,
     ) -> None:
         self.now_ms = 1_000
         self.wakes = 0
@@ -110,7 +118,7 @@ class Following:
         self.broker = ScriptedBroker({"t": ID})
         self.leader = ScriptedLog()
         self.stored = Replica(config, disk, background)
-        self.fetcher = Fetcher(1, options, lambda: 77, self._wake, self.quota)
+        self.fetcher = Fetcher(1, options, lambda: 77, self._wake, self.quota, versions)
         self.replica = FollowingReplica(self.stored.log, self._moved)
 
     def _wake(self) -> None:

@@ -15,6 +15,7 @@ from kafkawire.reference_broker.replicas.fetcher import (
     APPEND_PATIENCE_MS,
     RESPONSES_HELD_MAX,
     Fetcher,
+    FetcherVersions,
 )
 from kafkawire.reference_broker.replicas.followed import FollowedState
 from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
@@ -97,6 +98,18 @@ def test_a_topic_without_an_id_is_named_in_another_version() -> None:
     assert following.is_equal
     following.exchange()
     assert following.log.high_watermark == 1
+
+
+def test_an_older_leader_gets_no_broker_epoch() -> None:
+    following = Following(versions=FetcherVersions(fetch=13))
+    following.leader.append(b"a", is_committed=True)
+    following.follow()
+    request = following.exchange()
+    assert isinstance(request, FetchRequest)
+    assert following.broker.requests[-1][1] == 13
+    assert (request.replica_id, request.replica_state) == (2, FetchRequest.ReplicaState())
+    assert request.topics[0].topic_id == ID
+    assert following.is_equal
 
 
 def test_no_partition_no_request() -> None:

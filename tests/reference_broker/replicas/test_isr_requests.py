@@ -22,12 +22,12 @@ Topic = AlterPartitionResponse.TopicData
 class Bench:
     """A broker with one controller."""
 
-    def __init__(self):
+    def __init__(self, *version):
         self.sent = []
         self.pauses = []
         self.answers = []
         self.broker_epoch = 70
-        self.machine = AlterPartition(1, lambda: self.broker_epoch, self, self.later, lambda: 0)
+        self.machine = AlterPartition(1, lambda: self.broker_epoch, self, self.later, lambda: 0, *version)
 
     def ask(self, message, done, timeout_ms, version=None):
         assert timeout_ms == 30_000
@@ -85,6 +85,17 @@ def test_a_request():
     bench.answer_each(committed(0))
     assert bench.answers == [("t", 0, CommittedIsr((1, 2), 4, 10))]
     assert (bench.sent, bench.pauses, len(bench.machine)) == ([], [], 0)
+
+
+def test_an_older_controller_gets_no_broker_epochs():
+    bench = Bench(2)
+    bench.submit(0, isr=(1, 2, 3))
+    message, version = bench.request()
+    [topic] = message.topics
+    [data] = topic.partitions
+    assert (version, topic.topic_id, tuple(data.new_isr), data.new_isr_with_epochs) == (2, TOPIC_ID, (1, 2, 3), ())
+    bench.answer_each(committed(0))
+    assert bench.answers == [("t", 0, CommittedIsr((1, 2), 4, 10))]
 
 
 def test_what_waits_goes_into_the_next_request():

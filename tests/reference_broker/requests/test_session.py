@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS, Session
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
@@ -392,7 +391,7 @@ def test_large_regions_of_files_stay_files(bench, sends_files, size, is_slice):
 def test_next_request_waits_for_one_without_a_response(fails):
     work = HeldWork()
     bench = BrokerBench(disk := MemoryDisk(), work)
-    bench.core.topics.create(NewTopic("t", 1, configs={"segment.bytes": str(len(produced(b"0")))}), lambda result: None)
+    bench.begin_small(len(produced(b"0")))
     work.run()
     client = Client(bench)
     for value in (b"0", b"1", b"2"):
