@@ -26,8 +26,8 @@ __all__ = [
     "load_configs",
 ]
 
-#: The kinds of resources that have configurations, in file order. A broker in a cluster with ZooKeeper also has those
-#: of `zookeeper_broker`, which Apache Kafka 3.9 defines. Those of `running_broker` cannot be set when the broker starts.
+#: The kinds of resources that have configurations, in file order. A broker in a ZooKeeper cluster also has those of
+#: `zookeeper_broker`, which Apache Kafka 3.9 defines. Those of `running_broker` cannot be set when the broker starts.
 RESOURCES: Final = ("topic", "broker", "zookeeper_broker", "running_broker", "group", "client_metrics")
 
 #: The names of the types in the ConfigType enumeration.
