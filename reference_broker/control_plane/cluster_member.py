@@ -166,6 +166,7 @@ class ClusterMember:
             self._topic_ids,
         )
         self._requests = requests
+        membership.registration.add_listener(lambda epoch: requests.registered())
         membership.take = self._take
         self._metadata.listen(self._changed)
         self._metadata.listen(membership.changed)

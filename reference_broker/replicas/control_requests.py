@@ -62,6 +62,9 @@ _AT_A_TIME: Final = 500
 #: The broker epoch for request versions that do not contain one; it is never stale.
 _UNKNOWN_BROKER_EPOCH: Final = -1
 
+#: The broker epoch of a broker that has not registered yet.
+_NOT_REGISTERED: Final = -1
+
 #: Called once with the response, or with an error if there is none and the controller should resend the request.
 Done = Callable[[Message | Exception], None]
 
@@ -122,9 +125,12 @@ class TopicConfigs(Protocol):
 class ControlRequests:
     """The queue of requests from controllers.
 
+    Requests wait until this broker has registered, as in Apache Kafka. Before, it could not tell that a request was
+    meant for its former process, which may have led partitions whose records it no longer has.
+
     Args:
         broker_id: the id of this broker.
-        broker_epoch: returns the epoch of this broker's registration.
+        broker_epoch: returns the epoch of this broker's registration; -1 if it has not registered yet.
         replicas: the replicas, which get their roles from here.
         logs: the logs of the replicas.
         configs: the configurations of topics.
@@ -181,6 +187,10 @@ class ControlRequests:
         if len(self._queue) == 1:
             self._begin()
 
+    def registered(self) -> None:
+        """Begin with the requests that have waited for the registration of this broker."""
+        self._begin()
+
     def close(self) -> None:
         """Drop all requests without a response: the broker is stopping, and its logs are closed next."""
         self._queue.clear()
@@ -191,7 +201,7 @@ class ControlRequests:
     # The queue.
 
     def _begin(self, now_ms: int = 0) -> None:
-        if self._queue and self._steps is None:
+        if self._queue and self._steps is None and self._broker_epoch() != _NOT_REGISTERED:
             self._steps = self._carry_out(self._queue[0][0])
             self._go_on(self._steps)
 

@@ -124,11 +124,13 @@ class Controlled:
     Attributes:
         heard: the events so far, in order: role changes, reads of configurations, calls to fetchers.
         responses: the responses so far.
+        broker_epoch: the epoch of the broker's registration.
     """
 
     def __init__(
         self, topic_ids: Mapping[Partition, bytes] | None = None, directory: LogDirectory | None = None
     ) -> None:
+        self.broker_epoch = BROKER_EPOCH
         self.heard: list[object] = []
         self.responses: list[Message | Exception] = []
         self.timers = Timers()
@@ -140,7 +142,7 @@ class Controlled:
         self.replicas.listen(self._stepped)
         self.requests = ControlRequests(
             BROKER_ID,
-            lambda: BROKER_EPOCH,
+            lambda: self.broker_epoch,
             self.replicas,
             logs,
             self,

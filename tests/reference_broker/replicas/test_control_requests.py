@@ -352,6 +352,23 @@ def test_requests_come_one_after_the_other(broker: Controlled) -> None:
     assert [type(each) for each in broker.responses[before + 1 :]] == [StopReplicaResponse, UpdateMetadataResponse]
 
 
+def test_requests_wait_until_the_broker_has_registered(broker: Controlled) -> None:
+    before = len(broker.responses)
+    broker.broker_epoch = -1
+    broker.send(leader_and_isr(state(0), broker_epoch=BROKER_EPOCH - 1), 7)  # for the former process
+    broker.send(alive(1, broker_epoch=BROKER_EPOCH), 8)
+    broker.run()
+    assert len(broker.responses) == before
+    broker.broker_epoch = BROKER_EPOCH
+    broker.requests.registered()
+    broker.run()
+    answers = broker.responses[before:]
+    assert [type(each) for each in answers] == [LeaderAndIsrResponse, UpdateMetadataResponse]
+    assert [each.error_code for each in answers] == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE]
+    broker.requests.registered()  # as in another session
+    assert broker.run() == 0
+
+
 def test_others_have_turns_during_a_large_request(broker: Controlled) -> None:
     request = leader_and_isr(*(state(number) for number in range(1200)))
     before = len(broker.responses)
