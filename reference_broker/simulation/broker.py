@@ -24,12 +24,13 @@ from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.listeners import ListenerRoles
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.network.clock import BrokerClock
 from kafkawire.reference_broker.requests.api_handlers import Scope
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session import Session
 from kafkawire.reference_broker.simulation.driver import RouterDriver
 from kafkawire.reference_broker.simulation.network import Network, SimulatedWire
-from kafkawire.reference_broker.simulation.scheduler import Clock, Event, Host, Scheduler
+from kafkawire.reference_broker.simulation.scheduler import Clock, Event, Host, Scheduler, WallClock
 from kafkawire.reference_broker.storage.directory.identity import read_identity
 from kafkawire.reference_broker.storage.directory.log_directory import lock_directory
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
@@ -78,13 +79,14 @@ class SimulatedBroker:
         surroundings: see `Surroundings`.
         broker_id: the id of the broker.
         disk: the broker's disk.
-        clock: the broker's clock.
+        clocks: the broker's clocks: one for durations, and one that can be set.
         options: the options of all brokers.
         life: the number of this life, since the broker may be started several times.
 
     Attributes:
         broker_id, disk, life: see above.
         host: the broker's process.
+        since_us: when this life began.
         core: the broker's core; None until the logs are open.
         membership: its membership in the cluster; None until the logs are open.
         session: the broker's session with the registry.
@@ -97,7 +99,7 @@ class SimulatedBroker:
         surroundings: Surroundings,
         broker_id: int,
         disk: MemoryDisk,
-        clock: Clock,
+        clocks: tuple[Clock, WallClock],
         options: Mapping[str, object],
         life: int,
     ) -> None:
@@ -107,7 +109,9 @@ class SimulatedBroker:
         self.life = life
         name = f"{broker_id}.{life}"
         self._chance: Random = scheduler.chance(f"broker {name}")
-        self.host = Host(scheduler, f"b{broker_id}", clock, self._chance)
+        self.host = Host(scheduler, f"b{broker_id}", clocks[0], self._chance)
+        self.since_us = scheduler.now_us
+        self._clock = BrokerClock(clocks[1], clocks[0])
         self._surroundings = surroundings
         own, cluster = split_options({"zookeeper_connect": "embedded", "broker_id": broker_id, **options})
         self._options = read_options(own)
@@ -115,7 +119,8 @@ class SimulatedBroker:
         self.address = Address(f"b{broker_id}", 9092)
         self._listener = Listener("PLAINTEXT", self.address, self.address)
         self._endpoint = Endpoint(self._listener.name, *self.address, 0)
-        self._services = LogServices(disk, self._background, clock=clock)
+        self._services = LogServices(disk, self._background, clock=self._clock)
+        self._clock.on_jump = self._services.timers.shift
         self._services.timers.on_earlier = self._wake_at
         self._timer: Event | None = None
         self._drivers: list[RouterDriver] = []
@@ -174,9 +179,7 @@ class SimulatedBroker:
             (self._endpoint,),
             ListenerRoles(self._listener.name),
             ClusterLinks(links[0], tuple(links[1:])),
-            MembershipServices(
-                self._services.timers, self.host.clock, self.host.post, self._new_uuid, self._chance.random
-            ),
+            MembershipServices(self._services.timers, self._clock, self.host.post, self._new_uuid, self._chance.random),
         )
         self.core = core_of_member(membership, directory, prepared, options, self._new_id, _SERVED)
         membership.follow_configs(self._configured)
@@ -218,7 +221,7 @@ class SimulatedBroker:
         core = self.core
         if core is None:
             raise RuntimeError("the broker is not listening yet")
-        return Session(core.requests, wire, Peer(self._listener, wire.peer.host.name), self.host.clock, self.host.post)
+        return Session(core.requests, wire, Peer(self._listener, wire.peer.host.name), self._clock, self.host.post)
 
     # Shutdown.
 
@@ -300,12 +303,12 @@ class SimulatedBroker:
     def _wake_at(self, deadline_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.host.later_us(self.host.clock.until_us(deadline_ms), self._fire)
+        self._timer = self.host.later_us(max(deadline_ms - self._clock.known_ms, 1) * 1_000, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
         timers = self._services.timers
-        timers.fire(self.host.clock())
+        timers.fire(self._clock())
         if (deadline_ms := timers.next_deadline_ms) is not None:
             self._wake_at(deadline_ms)
 

@@ -8,7 +8,7 @@ from typing import Final
 from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedRegistry
 from kafkawire.reference_broker.simulation.broker import SimulatedBroker
 from kafkawire.reference_broker.simulation.network import Network
-from kafkawire.reference_broker.simulation.scheduler import Clock, Host, Scheduler
+from kafkawire.reference_broker.simulation.scheduler import Clock, Host, Scheduler, WallClock
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 
 __all__ = ["BROKERS", "SimulatedCluster"]
@@ -39,7 +39,8 @@ class SimulatedCluster:
         network: see `Network`.
         registry: see `EmbeddedRegistry`.
         brokers: the live brokers, keyed by id.
-        disks: the disks, keyed by broker id.
+        disks: the disks, keyed by broker id; a live broker has its own.
+        wall_clocks: the clocks that can be set, keyed by broker id.
         when_cut: called with the id of a broker that has lost power in the middle of its work.
     """
 
@@ -59,6 +60,7 @@ class SimulatedCluster:
             )
             for broker_id in BROKERS
         }
+        self.wall_clocks = {broker_id: WallClock(clock) for broker_id, clock in self.clocks.items()}
         self.brokers: dict[int, SimulatedBroker] = {}
         self.lives: dict[int, int] = dict.fromkeys(BROKERS, 0)
         self.when_cut: Callable[[int], None] = lambda broker_id: None
@@ -76,9 +78,8 @@ class SimulatedCluster:
             return
         self.lives[broker_id] += 1
         self.scheduler.note(f"broker {broker_id} starts")
-        broker = SimulatedBroker(
-            self, broker_id, self.disks[broker_id], self.clocks[broker_id], self.options, self.lives[broker_id]
-        )
+        clocks = self.clocks[broker_id], self.wall_clocks[broker_id]
+        broker = SimulatedBroker(self, broker_id, self.disks[broker_id], clocks, self.options, self.lives[broker_id])
         self.brokers[broker_id] = broker
         broker.start()
 

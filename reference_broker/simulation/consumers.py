@@ -9,7 +9,7 @@ from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
 from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from kafkawire.sdk.protocol.tables.enums import ControlRecordType, IsolationLevel
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType, IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.control import control_type
@@ -20,8 +20,6 @@ __all__ = ["Consumer", "fetch", "values_of"]
 
 _WAIT_MS: Final = 200
 _BYTES: Final = 64 * 1024
-#: The ListOffsets timestamp that asks for the end of the readable records.
-_LATEST: Final = -1
 
 
 def fetch(
@@ -120,13 +118,20 @@ class Consumer:
 
     def _read(self, partition: TopicPartition) -> Generator[Ask | Pause, Any, None]:
         offset = self._offsets[partition]
+        leader = self._client.leader(partition)
+        start = 0 if leader is None else self._checkers.start_at(leader, partition)
         part = yield from fetch(self._client, partition, offset, self._isolation)
         if part is None:
+            return
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._checkers.may_be_deleted(partition, offset):
+            yield from self._begin_again(partition)
             return
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise Violation(f"{partition}: {self._client.name} is at {offset}, which is out of range")
         if part.error_code:
             return
+        if offset < start:
+            raise Violation(f"{partition}: {self._client.name} reads at {offset}, but the log begins at {start}")
         values, self._offsets[partition] = values_of(part, offset)
         committed = self._checkers.committed.get(
             (self._client.metadata.last_topic_id(partition.topic), partition.partition)
@@ -139,23 +144,36 @@ class Consumer:
             )
         self.values[partition].update(values)
 
+    def _begin_again(self, partition: TopicPartition) -> Generator[Ask | Pause, Any, None]:
+        """Continue at the start of the log, whose first records have been deleted."""
+        start = yield from self._ask_offset(partition, OffsetTimestamp.EARLIEST)
+        if start is not None:
+            self._offsets[partition] = max(self._offsets[partition], start)
+
     def _ask_end(self, partition: TopicPartition) -> Generator[Ask | Pause, Any, None]:
+        end = yield from self._ask_offset(partition, OffsetTimestamp.LATEST)
+        if end is None:
+            return
+        if end < self._ends[partition]:
+            raise Violation(
+                f"{partition}: the end seen by {self._client.name} moved back from {self._ends[partition]} to {end}"
+            )
+        self._ends[partition] = end
+
+    def _ask_offset(
+        self, partition: TopicPartition, timestamp: OffsetTimestamp
+    ) -> Generator[Ask | Pause, Any, int | None]:
         leader = self._client.leader(partition)
         if leader is None:
-            return
-        asked = ListOffsetsRequest.ListOffsetsPartition(partition.partition, timestamp=_LATEST)
+            return None
+        asked = ListOffsetsRequest.ListOffsetsPartition(partition.partition, timestamp=timestamp)
         topic = ListOffsetsRequest.ListOffsetsTopic(partition.topic, [asked])
         request = ListOffsetsRequest(-1, self._isolation, [topic])
         response = yield from ask(Ask(Node(leader), request), ListOffsetsResponse)
         if response is None or not response.topics:
-            return
+            return None
         part = response.topics[0].partitions[0]
         if part.error_code:
             self._client.outdated()
-            return
-        if part.offset < self._ends[partition]:
-            raise Violation(
-                f"{partition}: the end seen by {self._client.name} moved back "
-                f"from {self._ends[partition]} to {part.offset}"
-            )
-        self._ends[partition] = part.offset
+            return None
+        return int(part.offset)

@@ -12,10 +12,11 @@ from kafkawire.reference_broker.cluster.embedded_registry import Fault, Registry
 from kafkawire.reference_broker.simulation.client import Client
 from kafkawire.reference_broker.simulation.cluster import SimulatedCluster
 from kafkawire.reference_broker.simulation.scheduler import Host
-from kafkawire.reference_broker.storage.disk.memory import DiskCall, PowerCut
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk, PowerCut
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.registry.registry import RegistryCode
+from kafkawire.sdk.protocol.tables.znodes import CONTROLLER
+from kafkawire.sdk.registry.registry import Delete, RegistryCode
 
 __all__ = ["Faults"]
 
@@ -45,6 +46,7 @@ class Faults:
         watch: called before each operation on the registry.
         replace: starts another transformer; the argument is how many milliseconds to pause the old one, or 0 to kill
             it.
+        replace_member: kills a member of the group, and starts another.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class Faults:
         clients: Sequence[Client],
         watch: Callable[[RegistryCall], None],
         replace: Callable[[int], None],
+        replace_member: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._clients = clients
         self._watch = watch
         self._replace = replace
+        self._replace_member = replace_member
         #: The fault to inject into an upcoming registry operation, and the number of operations before that one.
         self._registry_fault: tuple[int, Fault] | None = None
         #: What to do when an upcoming request arrives.
@@ -65,6 +69,8 @@ class Faults:
         cluster.registry.plan = self._plan_registry
         cluster.network.on_request = self._arriving
         self.is_over = False
+        self._administrator = cluster.registry.session(cluster.outside.post, name="administrator")
+        self._administrator.start()
 
     def _later(self, delay_ms: int, repair: Callable[[], None]) -> None:
         self._cluster.outside.later_us(delay_ms * 1_000, repair)
@@ -76,6 +82,7 @@ class Faults:
         cluster = self._cluster
         cluster.network.heal()
         for broker_id in cluster.disks:
+            self._disk(broker_id).capacity_bytes = None
             broker = cluster.brokers.get(broker_id)
             if broker is None:
                 cluster.start(broker_id)
@@ -127,6 +134,26 @@ class Faults:
 
         broker.disk.plan = plan
 
+    def fill_disk(self, broker_id: int, room_bytes: int, down_ms: int) -> None:
+        """Leave only a little room on the disk of a broker for a while; logs go offline once it is used up."""
+        self._cluster.scheduler.note(f"the disk of broker {broker_id} has room for {room_bytes} bytes")
+        disk = self._disk(broker_id)
+        disk.capacity_bytes = disk.used_bytes + room_bytes
+
+        def make_room() -> None:
+            self._disk(broker_id).capacity_bytes = None
+
+        self._later(down_ms, make_room)
+
+    def _disk(self, broker_id: int) -> MemoryDisk:
+        broker = self._cluster.brokers.get(broker_id)
+        return self._cluster.disks[broker_id] if broker is None else broker.disk
+
+    def jump_clock(self, broker_id: int, jump_ms: int) -> None:
+        """Set the clock of a broker forward or back."""
+        self._cluster.scheduler.note(f"the clock of broker {broker_id} jumps by {jump_ms} ms")
+        self._cluster.wall_clocks[broker_id].ahead_ms += jump_ms
+
     def stop(self, broker_id: int, down_ms: int) -> None:
         """Stop a broker cleanly."""
         self._cluster.stop(broker_id)
@@ -154,27 +181,39 @@ class Faults:
             api: the name of the API.
             count: which request of this kind, counting from now.
             victim: `sender` or `receiver`; if that is a client, nothing happens.
-            action: `kill`, `cut_power`, `pause`, or `cut`, which cuts the network between sender and receiver.
-            down_ms: how long the effect lasts.
+            action: `kill`, `cut_power`, `pause`, `expire`, which ends the broker's session, `cut`, which cuts the
+                network between the two, `replace`, which pauses the broker and deposes the controller, or
+                `delay`, which delays only this request and those after it on its connection.
+            down_ms: how long the effect lasts; not used by `expire`.
         """
         self._at_request = _AtRequest(ApiKey[api], count, victim, action, down_ms)
 
-    def _arriving(self, sender: Host, receiver: Host, data: bytes) -> None:
+    def _arriving(self, sender: Host, receiver: Host, data: bytes) -> int:
+        """Do what is planned for a request; return how many microseconds the request is delayed."""
         wanted = self._at_request
         if wanted is None or _API_KEY.unpack_from(data, LENGTH_BYTES)[0] != wanted.api:
-            return
+            return 0
         if wanted.left > 1:
             self._at_request = wanted._replace(left=wanted.left - 1)
-            return
+            return 0
         victim = (sender if wanted.victim == "sender" else receiver).name
         broker_id = next((each for each in self._cluster.disks if f"b{each}" == victim), None)
         if broker_id is None:
-            return
+            return 0
         self._at_request = None
+        if wanted.action == "delay":
+            self._cluster.scheduler.note(f"a request from {sender.name} to {receiver.name} is delayed")
+            return wanted.down_ms * 1_000
         if wanted.action == "cut":
             self.cut(sender.name, receiver.name, wanted.down_ms)
+        elif wanted.action == "expire":
+            self.expire(broker_id)
+        elif wanted.action == "replace":
+            self.pause(broker_id, wanted.down_ms)
+            self.depose()
         else:
             getattr(self, wanted.action)(broker_id, wanted.down_ms)
+        return 0
 
     # The network.
 
@@ -228,6 +267,11 @@ class Faults:
             self._cluster.scheduler.note(f"the session of broker {broker_id} expires")
             self._cluster.registry.expire(broker.session.session_id)
 
+    def depose(self) -> None:
+        """Delete the controller's node, as administrators do: another broker may be elected while this one works."""
+        self._cluster.scheduler.note("the controller is deposed")
+        self._administrator.submit([Delete(CONTROLLER.path())], lambda outcomes: None)
+
     def registry_fault(self, calls: int, fault: str) -> None:
         """Make an upcoming registry operation go wrong."""
         self._registry_fault = calls, Fault[fault]
@@ -255,3 +299,8 @@ class Faults:
     def kill_transformer(self, pause_ms: int) -> None:
         """Start another transformer, and kill the old one or only pause it."""
         self._replace(pause_ms)
+
+    def kill_member(self) -> None:
+        """Kill a member of the group, without a word to the coordinator, and start another."""
+        self._cluster.scheduler.note("a member is killed")
+        self._replace_member()

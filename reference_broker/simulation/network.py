@@ -25,6 +25,11 @@ _LATENCY_US: Final = (80, 500)
 _SLOW_SHARE: Final = 0.02
 _SLOW_US: Final = (2_000, 40_000)
 
+#: The share of connections that send again only long after a cut has been healed, because TCP waits longer each time,
+#: and the delay.
+_LATE_SHARE: Final = 0.2
+_LATE_US: Final = (20_000, 1_500_000)
+
 #: How long it takes the other side to notice that a computer has lost power.
 _SILENCE_US: Final = (50_000, 1_500_000)
 
@@ -51,6 +56,7 @@ class SimulatedWire:
         #: Data written here but not delivered yet; None marks the end of the connection.
         self._under_way: deque[bytes | None] = deque()
         self._is_moving = False
+        self._is_stalled = False
         self._is_open = True
         self.is_client = False
 
@@ -98,9 +104,22 @@ class SimulatedWire:
 
     def move(self) -> None:
         """Deliver the first item in transit, if possible at this time."""
-        if self._under_way and not self._is_moving and not self._network.is_cut(self.host, self.peer.host):
+        if not self._under_way or self._is_moving or self._is_stalled:
+            return
+        if not self._network.is_cut(self.host, self.peer.host):
             self._is_moving = True
             self.peer.host.later_us(self._network.latency_us(), self._arrive)
+
+    def resume(self, delay_us: int) -> None:
+        """Deliver what waits, after the pause before TCP sends it again."""
+
+        def sent_again() -> None:
+            self._is_stalled = False
+            self.move()
+
+        if self._under_way and not self._is_moving and not self._is_stalled:
+            self._is_stalled = True
+            self.peer.host.later_us(delay_us, sent_again)
 
     def _arrive(self) -> None:
         self._is_moving = False
@@ -108,7 +127,11 @@ class SimulatedWire:
             return
         data = self._under_way.popleft()
         if self.is_client and data is not None:
-            self._network.on_request(self.host, self.peer.host, data)
+            delay_us = self._network.on_request(self.host, self.peer.host, data)
+            if delay_us:
+                self._under_way.appendleft(data)
+                self.resume(delay_us)
+                return
             if not self.peer.host.is_alive:
                 return
         self.peer.take(data)
@@ -171,12 +194,12 @@ class Network:
 
     Attributes:
         on_request: called with the sender, the receiver and the bytes just before a request arrives; may end either
-            side.
+            side, and returns the delay in microseconds after which this connection continues.
     """
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
-        self.on_request: Callable[[Host, Host, bytes], None] = lambda sender, receiver, data: None
+        self.on_request: Callable[[Host, Host, bytes], int] = lambda sender, receiver, data: 0
         self._listening: dict[Address, tuple[Host, Accept]] = {}
         #: The wires of both ends, in order of creation.
         self._wires: dict[SimulatedWire, None] = {}
@@ -237,11 +260,15 @@ class Network:
         self._cut.update(pairs)
 
     def heal(self) -> None:
-        """Restore the network between all hosts; data that has been waiting moves on."""
+        """Restore the network between all hosts; each connection sends again what has been waiting, sooner or later."""
         self._cut.clear()
         for wire in list(self._wires):
-            wire.move()
-            wire.peer.move()
+            wire.resume(self._retransmission_us())
+            wire.peer.resume(self._retransmission_us())
+
+    def _retransmission_us(self) -> int:
+        chance = self._chance
+        return chance.randint(*(_LATE_US if chance.random() < _LATE_SHARE else _LATENCY_US))
 
     def break_some(self, host: Host, share: float) -> None:
         """Break some of a host's connections."""

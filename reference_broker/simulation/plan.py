@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.simulation.cluster import BROKERS
 
-__all__ = ["DURATION_MS", "Plan", "Step", "plan_of"]
+__all__ = ["DURATION_MS", "PARTITIONS", "Plan", "Step", "plan_of"]
 
 #: When the last fault begins; after that, everything is repaired.
 DURATION_MS: Final = 2_500
@@ -22,17 +22,35 @@ _FIRST_MS: Final = 150
 _FAULTS_MAX: Final = 6
 _OPERATIONS_MAX: Final = 4
 
-#: Requests between brokers, and requests whose answers are promises on which a client relies.
+#: The share of plans that kill the brokers one after another.
+_ONE_BY_ONE_SHARE: Final = 0.15
+
+#: The share of plans that move the leadership of a partition back and forth.
+_MOVES_SHARE: Final = 0.3
+
+#: The share of network cuts that are accompanied by another fault.
+_SECONDS_SHARE: Final = 0.6
+
+#: How long a request may be delayed; brokers give up after 700 ms, and clients after 1.5 s.
+_DELAY_MS_MAX: Final = 1_300
+
+#: The number of partitions that are reassigned.
+PARTITIONS: Final = 7
+
+#: Requests between brokers, and requests whose answers are promises that a client relies on.
 _APIS: Final = (
     "ADD_PARTITIONS_TO_TXN",
-    "ALTER_PARTITION",
+    *["ALTER_PARTITION"] * 3,
     "CONTROLLED_SHUTDOWN",
     "END_TXN",
     "FETCH",
+    "HEARTBEAT",
     "INIT_PRODUCER_ID",
+    "JOIN_GROUP",
     "LEADER_AND_ISR",
     "OFFSET_COMMIT",
     "PRODUCE",
+    "SYNC_GROUP",
     "TXN_OFFSET_COMMIT",
     "UPDATE_METADATA",
     "WRITE_TXN_MARKERS",
@@ -81,7 +99,12 @@ def plan_of(seed: int) -> Plan:
     chance = Random(f"{seed} plan")
     is_synced = chance.random() < 0.4
     steps = [_fault(chance, is_synced) for _ in range(chance.randint(1, _FAULTS_MAX))]
+    steps += [second for first in steps for second in _second(chance, first)]
     steps += [_operation(chance) for _ in range(chance.randint(0, _OPERATIONS_MAX))]
+    if chance.random() < _MOVES_SHARE:
+        steps += _moves(chance, _time(chance))
+    if chance.random() < _ONE_BY_ONE_SHARE:
+        steps += _one_by_one(chance)
     return Plan(seed, is_synced, tuple(sorted(steps)))
 
 
@@ -97,7 +120,17 @@ def _down(chance: Random) -> int:
 def _fault(chance: Random, is_synced: bool) -> Step:
     broker_id = chance.choice(BROKERS)
     kinds = ["kill", "kill", "stop", "pause", "cut", "cut", "cut_one_way", "break_connections", "disconnect", "expire"]
-    kinds += ["registry_fault", "registry_outage", "kill_transformer", "pause_client"]
+    kinds += [
+        "registry_fault",
+        "registry_outage",
+        "depose",
+        "fill_disk",
+        "jump_clock",
+        "kill_transformer",
+        "pause_client",
+        "pause_client",
+        "kill_member",
+    ]
     if is_synced:
         kinds += ["cut_power", "cut_power", "cut_power_in_work", "fail_disk", "fail_disk"]
     kinds += ["at_request"] * 6
@@ -107,9 +140,22 @@ def _fault(chance: Random, is_synced: bool) -> Step:
         case "kill" | "stop" | "pause" | "disconnect" | "cut_power":
             return Step(time_ms, kind, (broker_id, _down(chance)))
         case "at_request":
-            actions = ["kill", "kill", "pause", "cut", *(["cut_power"] if is_synced else [])]
+            actions = [
+                "kill",
+                "kill",
+                "pause",
+                "cut",
+                "expire",
+                "replace",
+                "delay",
+                *(["cut_power"] if is_synced else []),
+            ]
             arguments = chance.choice(_APIS), chance.randint(1, 4), chance.choice(["sender", "receiver"])
-            return Step(time_ms, kind, (*arguments, chance.choice(actions), _down(chance)))
+            action, down_ms = chance.choice(actions), _down(chance)
+            if action == "delay":
+                # A client would otherwise give up, and its request could arrive after the next one.
+                down_ms = min(down_ms, _DELAY_MS_MAX)
+            return Step(time_ms, kind, (*arguments, action, down_ms))
         case "fail_disk":
             return Step(time_ms, kind, (broker_id, chance.randint(1, 60)))
         case "cut_power_in_work":
@@ -126,19 +172,70 @@ def _fault(chance: Random, is_synced: bool) -> Step:
         case "registry_outage":
             return Step(time_ms, kind, (_down(chance),))
         case "pause_client":
-            return Step(time_ms, kind, (chance.randint(0, 10), _down(chance)))
+            return Step(time_ms, kind, (chance.randint(0, 12), _down(chance)))
+        case "fill_disk":
+            return Step(time_ms, kind, (broker_id, chance.randint(0, 20_000), _down(chance)))
+        case "jump_clock":
+            return Step(time_ms, kind, (broker_id, chance.choice([-1, 1]) * chance.choice([200, 1_000, 600_000])))
+        case "kill_member" | "depose":
+            return Step(time_ms, kind, ())
         case _:
             return Step(time_ms, kind, (broker_id,))
 
 
+def _one_by_one(chance: Random) -> list[Step]:
+    """Return faults that leave one broker in sync, which then dies just before or after the others come back."""
+    time_ms, down_ms = chance.randint(_FIRST_MS, DURATION_MS // 2), chance.randint(750, 1_000)
+    *others, last = chance.sample(BROKERS, len(BROKERS))
+    steps = [Step(time_ms + chance.randint(0, 50), "kill", (broker_id, down_ms)) for broker_id in others]
+    time_ms += down_ms + chance.randint(-100, 200)
+    return [*steps, Step(time_ms, "kill", (last, chance.randint(800, 1_500)))]
+
+
+def _second(chance: Random, first: Step) -> list[Step]:
+    """Return what else goes wrong while the effect of a fault lasts: a broker that is cut off leads, or must not."""
+    if first.name not in ("cut", "cut_one_way") or chance.random() > _SECONDS_SHARE:
+        return []
+    down_ms, broker_id = int(first.arguments[-1]), chance.choice(BROKERS)
+    time_ms = min(first.time_ms + chance.randint(down_ms // 2, down_ms), DURATION_MS)
+    match chance.choice(["expire", "kill", "move_leader", "moves", "depose"]):
+        case "move_leader":
+            return [Step(time_ms, "move_leader", (_partition(chance), broker_id))]
+        case "moves":
+            return _moves(chance, time_ms)
+        case "kill":
+            return [Step(time_ms, "kill", (broker_id, _down(chance)))]
+        case "expire":
+            return [Step(time_ms, "expire", (broker_id,))]
+        case _:
+            return [Step(time_ms, "depose")]
+
+
+def _partition(chance: Random) -> int:
+    return chance.randrange(PARTITIONS)
+
+
+def _moves(chance: Random, time_ms: int) -> list[Step]:
+    """Return several moves of a partition's leadership in quick succession, between brokers that are in sync."""
+    number = _partition(chance)
+    moves = []
+    for _ in range(chance.randint(2, 4)):
+        moves.append(Step(time_ms, "move_leader", (number, chance.choice(BROKERS))))
+        time_ms = min(time_ms + chance.randint(5, 300), DURATION_MS)
+    return moves
+
+
 def _operation(chance: Random) -> Step:
-    kind = chance.choice(["create_topic", "delete_topic", "extend_topic", "reassign", "reassign", "elect", "elect"])
-    time_ms = _time(chance)
+    kinds = ["create_topic", "delete_topic", "extend_topic", "reassign", "reassign", "elect", "elect"]
+    kinds += ["move_leader", "delete_records", "delete_records", "elect_unclean"]
+    kind, time_ms = chance.choice(kinds), _time(chance)
     match kind:
+        case "delete_records":
+            return Step(time_ms, kind, (chance.randrange(2), chance.choice([25, 50, 75, 100])))
+        case "move_leader":
+            return Step(time_ms, kind, (_partition(chance), chance.choice(BROKERS)))
         case "reassign":
             size = chance.choice([2, 3, 3])
-            return Step(time_ms, kind, (chance.randint(0, 3), *chance.sample(BROKERS, size)))
-        case "elect":
-            return Step(time_ms, kind, ())
+            return Step(time_ms, kind, (_partition(chance), *chance.sample(BROKERS, size)))
         case _:
             return Step(time_ms, kind, ())

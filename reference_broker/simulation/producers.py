@@ -1,4 +1,4 @@
-"""An idempotent producer that waits for all in-sync replicas, and resends each batch until it is acknowledged."""
+"""An idempotent producer with several batches in flight, which resends each of them until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.routing.call import ANY_BROKER, Node
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["IdempotentProducer", "batch_of", "produce_request"]
+__all__ = ["IN_FLIGHT_MAX", "IdempotentProducer", "batch_of", "produce_request"]
+
+#: How many batches of a producer may be in flight, `max.in.flight.requests.per.connection`.
+IN_FLIGHT_MAX: Final = 5
+
+#: How often a script looks whether the batches before have been acknowledged.
+_LOOK_MS: Final = 5
+
+#: How often the first batch in flight may be refused as out of order: those after it may be stored, but not committed.
+_REFUSALS_MAX: Final = 20
 
 _TIMEOUT_MS: Final = 700
 _BATCH_BYTES: Final = 16 * 1024
@@ -64,7 +73,11 @@ def produce_request(leader: int, partition: TopicPartition, batch: bytes, transa
 
 
 class IdempotentProducer:
-    """Produces batches of numbered values to one partition, resending each batch until it is acknowledged.
+    """Produces numbered values to one partition, with several batches in flight, until each is acknowledged.
+
+    As in Apache Kafka's producer, a batch is resent only once all batches before it have been acknowledged. The first
+    batch is sent alone: a broker accepts any sequence number from a producer that it does not know, so if the first
+    batch were lost, the second would be stored in its place.
 
     Args:
         client: sends the requests.
@@ -74,7 +87,8 @@ class IdempotentProducer:
         pause_ms: the maximum pause between batches.
 
     Attributes:
-        sent: the values that have been sent at least once.
+        partition: see above.
+        sent: the values that have been sent at least once, in order.
         is_done: whether all batches have been acknowledged.
     """
 
@@ -83,31 +97,37 @@ class IdempotentProducer:
     ) -> None:
         self._client = client
         self._checkers = checkers
-        self._partition = partition
+        self.partition = partition
         self._batches = batches
         self._pause_ms = pause_ms
+        self._producer = (-1, -1)
+        #: The sequence numbers of the batches in flight, in order.
+        self._in_flight: list[int] = []
         self.sent: list[bytes] = []
         self.is_done = False
 
     def __str__(self) -> str:
-        return f"{self._client.name} to {self._partition}"
+        return f"{self._client.name} to {self.partition}"
 
     def script(self) -> Script:
         """Produce all values."""
         client, chance = self._client, self._client.chance
-        producer = yield from self._producer_id()
-        sequence = 0
-        for _ in range(self._batches):
+        self._producer = yield from self._producer_id()
+        for number in range(self._batches):
+            limit = 1 if number <= 1 else IN_FLIGHT_MAX
+            while len(self._in_flight) >= limit and not client.is_over:
+                yield Pause(_LOOK_MS)
             if client.is_over:
                 break
-            count = chance.choice([1, 1, 1, 3])
-            name = f"{self._partition.topic}-{self._partition.partition}"
-            values = tuple(b"%s:%s:%d" % (client.name.encode(), name.encode(), sequence + i) for i in range(count))
+            sequence, count = len(self.sent), chance.choice([1, 1, 1, 3])
+            name = f"{client.name}:{self.partition.topic}-{self.partition.partition}"
+            values = tuple(f"{name}:{sequence + i}".encode() for i in range(count))
             self.sent += values
-            batch = batch_of(values, client.host.clock(), producer, sequence)
-            yield from self._stored(batch, values, sequence)
-            sequence += count
-            yield Pause(chance.randint(1, self._pause_ms))
+            self._in_flight.append(sequence)
+            client.run(self._stored(values, sequence))
+            yield Pause(chance.choice([0, 0, chance.randint(1, self._pause_ms)]))
+        while self._in_flight:
+            yield Pause(_LOOK_MS)
         self.is_done = True
 
     def _producer_id(self) -> Generator[Ask | Pause, Any, tuple[int, int]]:
@@ -117,28 +137,36 @@ class IdempotentProducer:
                 return response.producer_id, response.producer_epoch
             yield Pause(50)
 
-    def _stored(self, batch: bytes, values: tuple[bytes, ...], sequence: int) -> Generator[Ask | Pause, Any, None]:
+    def _stored(self, values: tuple[bytes, ...], sequence: int) -> Script:
         """Send a batch until it is stored."""
-        client, partition = self._client, self._partition
+        client, partition = self._client, self.partition
+        batch = batch_of(values, client.host.clock(), self._producer, sequence)
+        refusals = 0
         while True:
             leader = client.leader(partition)
             if leader is None:
                 yield Pause(30)
                 continue
             topic_id = client.metadata.last_topic_id(partition.topic)
+            was_first = self._in_flight[0] == sequence
             response = yield from ask(produce_request(leader, partition, batch), ProduceResponse)
             if response is not None:
                 answer = response.responses[0].partition_responses[0]
                 code = answer.error_code
-                if code == ErrorCode.NONE and answer.base_offset >= 0:
+                if code == ErrorCode.NONE:
                     self._checkers.acknowledged(
                         partition.topic, topic_id, partition.partition, answer.base_offset, values
                     )
-                    return
-                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    return
-                if code not in _AGAIN:
+                    break
+                if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    if self._checkers.is_committed(topic_id, partition.partition, values):
+                        break  # of each producer's batches, a snapshot contains only the last one
+                    refusals += was_first
+                if (code not in _AGAIN and code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) or refusals > _REFUSALS_MAX:
                     name = ErrorCode(code).name
                     raise Violation(f"{partition}: sequence {sequence} of {client.name} is refused with {name}")
             client.outdated()
             yield Pause(client.chance.randint(10, 60))
+            while self._in_flight[0] != sequence:
+                yield Pause(_LOOK_MS)
+        self._in_flight.remove(sequence)

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
-__all__ = ["START_MS", "Clock", "Event", "Host", "Scheduler"]
+__all__ = ["START_MS", "Clock", "Event", "Host", "Scheduler", "WallClock"]
 
 #: The time at the beginning, in milliseconds since the epoch: 2023-11-14.
 START_MS: Final = 1_700_000_000_000
@@ -133,6 +133,25 @@ class Clock:
     def until_us(self, time_ms: int) -> int:
         """Return how many microseconds pass until this clock shows a time; at least one millisecond on this clock."""
         return max(time_ms - self(), 1) * 1_000
+
+
+class WallClock:
+    """The clock that a computer shows, which can be set; durations are measured with the other one.
+
+    Args:
+        steady: the clock that cannot be set.
+
+    Attributes:
+        ahead_ms: how far this clock is ahead of the other one.
+    """
+
+    def __init__(self, steady: Clock) -> None:
+        self._steady = steady
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        """Return the time."""
+        return self._steady() + self.ahead_ms
 
 
 class Host:

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
+from kafkawire.reference_broker.simulation.checkers import LOSSY, Checkers, Violation
 from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
 from kafkawire.reference_broker.simulation.cluster import BROKERS, SimulatedCluster
 from kafkawire.reference_broker.simulation.committers import Committer
 from kafkawire.reference_broker.simulation.consumers import Consumer
 from kafkawire.reference_broker.simulation.faults import Faults
+from kafkawire.reference_broker.simulation.group import Group
+from kafkawire.reference_broker.simulation.members import Member
 from kafkawire.reference_broker.simulation.operations import Operations
+from kafkawire.reference_broker.simulation.plain_producers import PlainProducer
 from kafkawire.reference_broker.simulation.plan import DURATION_MS, Plan, Step
 from kafkawire.reference_broker.simulation.producers import IdempotentProducer
 from kafkawire.reference_broker.simulation.scheduler import Host, Scheduler
@@ -31,10 +34,16 @@ from kafkawire.sdk.transport.wire import Address
 
 _INPUT: Final = (TopicPartition("in", 0), TopicPartition("in", 1))
 _OUTPUT: Final = (TopicPartition("out", 0), TopicPartition("out", 1))
+_INTERNAL: Final = (TopicPartition("__consumer_offsets", 0), TopicPartition("__transaction_state", 0))
+
+_LOSSY_CONFIGS: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
 #: How many batches each producer writes to each partition, and the maximum pause between them.
-_BATCHES: Final = 5
+_BATCHES: Final = 8
 _PRODUCER_PAUSE_MS: Final = 700
+
+#: The number of members of the group.
+_MEMBERS: Final = 2
 
 _REQUEST_MS: Final = 2_000
 
@@ -52,6 +61,7 @@ _OPTIONS: Final = {
     "default_replication_factor": 3,
     "min_insync_replicas": 2,
     "group_initial_rebalance_delay_ms": 0,
+    "group_min_session_timeout_ms": 100,
     "log_cleaner_enable": False,
     "log_index_interval_bytes": 300,
     "auto_create_topics": False,
@@ -129,6 +139,7 @@ class Simulation:
     Attributes:
         scheduler, cluster, checkers: see `Scheduler`, `SimulatedCluster` and `Checkers`.
         producers, consumers, committers: the clients that are checked.
+        group, members: a group, and its members that are alive.
         transformer: the current transformer; None until the topics exist.
     """
 
@@ -136,9 +147,12 @@ class Simulation:
         self._plan = plan
         self._defects = defects
         self.scheduler = Scheduler(plan.seed)
+        chance = self.scheduler.chance("options")
         drawn = {
             "log_flush_interval_messages": 1 if plan.is_synced else _NEVER,
-            "log_roll_ms": self.scheduler.chance("options").choice([400, 2_000, 2**40]),
+            "log_roll_ms": chance.choice([400, 2_000, 2**40]),
+            "log_index_size_max_bytes": chance.choice([24, 120, 2**20]),
+            "replica_fetch_max_bytes": chance.choice([200, 2**20]),
         }
         self.cluster = SimulatedCluster(self.scheduler, {**_OPTIONS, **drawn})
         self.checkers = Checkers(self.cluster)
@@ -148,8 +162,11 @@ class Simulation:
         self.producers: list[IdempotentProducer] = []
         self.consumers: list[Consumer] = []
         self.committers: list[Committer] = []
+        self.group = Group("shared", (*_INPUT, *_OUTPUT))
+        self.members: list[Member] = []
         self.transformer: Transformer | None = None
         self._incarnations = 0
+        self._memberships = 0
         self._workers: list[Client] = []
 
     def _after_step(self, host: Host) -> None:
@@ -172,10 +189,13 @@ class Simulation:
         scheduler, cluster = self.scheduler, self.cluster
         for broker_id in BROKERS:
             cluster.start(broker_id)
-        admin = self.client("admin")
+        admin = self.client("admin", "out")
         admin.run(self._create(admin), self._begin)
-        operations = Operations(admin, (*_INPUT, *_OUTPUT))
-        faults = Faults(cluster, self._clients, self.checkers.note_call, self._replace_transformer)
+        partitions = (*_INPUT, *_OUTPUT, *_INTERNAL, LOSSY)
+        operations = Operations(admin, self.checkers, partitions, _OUTPUT)
+        faults = Faults(
+            cluster, self._clients, self.checkers.note_call, self._replace_transformer, self._replace_member
+        )
         for step in self._plan.steps:
             cluster.outside.later_us(step.time_ms * 1_000, partial(self._take, step, faults, operations, admin))
         self._run_to(DURATION_MS * 1_000)
@@ -187,6 +207,7 @@ class Simulation:
             client.is_over = True
         for committer in self.committers:
             committer.client.run(committer.read())
+        admin.run(self.group.read(self.group.partitions))
         self._run_until(self._unsettled)
         self.checkers.check_end()
         self._check_output()
@@ -228,6 +249,14 @@ class Simulation:
             end = 0 if committed is None else committed.end
             if self.transformer.offsets.get(partition, 0) < end:
                 return f"{partition} is copied up to {self.transformer.offsets.get(partition)}, but has {end}"
+        return self._unshared()
+
+    def _unshared(self) -> str:
+        """Return why the partitions of the group are not shared out; empty if its members have them all."""
+        generations = {member.generation for member in self.members}
+        owned = sorted(partition for member in self.members for partition in member.partitions)
+        if generations != {self.group.generation} or owned != sorted(self.group.partitions):
+            return f"the members of the group are in the generations {generations}, and have {owned}"
         return ""
 
     def _unsettled(self) -> str:
@@ -247,8 +276,11 @@ class Simulation:
                 lost = [value for value in wanted if value not in found]
                 twice = [value for value in found if found.count(value) > 1]
                 raise Violation(f"{target} is not a copy of {source}: {lost} are lost, {twice} are duplicated")
-            if len({*wanted}) != len(wanted):
-                raise Violation(f"{source} has a value twice")
+            for producer in self.producers:
+                if producer.partition == source:
+                    stored = [value for value in wanted if value in producer.sent]
+                    if stored != producer.sent:
+                        raise Violation(f"{source} has {stored}, but {producer} sent {producer.sent}")
         for consumer in self.consumers:
             for partition, values in consumer.values.items():
                 content = self.checkers.of_topic(partition.topic)[partition.partition]
@@ -263,6 +295,8 @@ class Simulation:
 
     def _create(self, admin: Client) -> Script:
         topics = [CreateTopicsRequest.CreatableTopic(name, 2, 3) for name in ("in", "out")]
+        configs = [CreateTopicsRequest.CreatableTopicConfig(*each) for each in _LOSSY_CONFIGS.items()]
+        topics.append(CreateTopicsRequest.CreatableTopic(LOSSY.topic, 1, 3, configs=configs))
         while True:
             response = yield from ask(Ask(CONTROLLER, CreateTopicsRequest(topics, _REQUEST_MS)), CreateTopicsResponse)
             codes = {topic.error_code for topic in response.topics} if response is not None else {-1}
@@ -290,7 +324,25 @@ class Simulation:
         committer = Committer(client, "committer", _INPUT[0])
         self.committers.append(committer)
         client.run(committer.script())
+        client = self.client("l0", LOSSY.topic)
+        client.run(PlainProducer(client, LOSSY).script())
+        for _ in range(_MEMBERS):
+            self._start_member()
         self._workers.append(self._start_transformer())
+
+    def _start_member(self) -> None:
+        self._memberships += 1
+        name = f"m{self._memberships}"
+        self.scheduler.note(f"member {name} starts")
+        member = Member(self.client(name), self.group)
+        self.members.append(member)
+        member.client.run(member.script())
+
+    def _replace_member(self) -> None:
+        """Kill the oldest member, and start another."""
+        if self.members:
+            self.members.pop(0).client.kill()
+            self._start_member()
 
     def _start_transformer(self) -> Client:
         self._incarnations += 1

@@ -156,7 +156,7 @@ class Transformer:
         found, next_offset = values_of(part, offset)
         if next_offset == offset:
             return
-        aborts = chance.random() < 0.15
+        aborts = chance.random() < 0.25
         target = self._targets[source]
         yield from self._add_partition(target)
         if found:

@@ -8,18 +8,33 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from kafkawire.reference_broker.cluster.controller import leader_elections, partition_states
+from kafkawire.reference_broker.cluster.controller import isr_changes, leader_elections, partition_states
+from kafkawire.reference_broker.cluster.controller.context import Context
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition
-from kafkawire.reference_broker.replicas import followed, follower_reads
+from kafkawire.reference_broker.groups.classic.members import ClassicMembers
+from kafkawire.reference_broker.groups.shard import GroupShard
+from kafkawire.reference_broker.replicas import control_requests, followed, follower_reads
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
+from kafkawire.reference_broker.replicas.in_sync import InSync, IsrState
 from kafkawire.reference_broker.storage.disk.memory import _MemoryFile
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Producers
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.znodes import CONTROLLER_EPOCH
+from kafkawire.sdk.registry.registry import Check
 
-__all__ = ["PLANTS", "planted"]
+__all__ = ["PLANTS", "UNFOUND", "planted"]
+
+#: The faults that have not been found yet; docs/decisions/0050 says what would reveal them.
+UNFOUND = frozenset(
+    {
+        "controllers_that_never_stop_writing",
+        "followers_without_a_leader_epoch",
+        "isr_changes_without_a_partition_epoch",
+    }
+)
 
 #: The faults, keyed by name; each is a context manager.
 PLANTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {}
@@ -187,3 +202,101 @@ def _syncs_that_do_nothing() -> Any:
         self._disk.call("sync", self._path)
 
     return patch.object(_MemoryFile, "sync", sync)
+
+
+@_plant
+def _followers_without_a_leader_epoch() -> Any:
+    """A leader also answers followers that follow another leader, or an earlier epoch of it."""
+    real = followed.Followed.to_fetch
+
+    def to_fetch(self: Any) -> Any:
+        self.sent = real(self)
+        self.sent.current_leader_epoch = -1
+        return self.sent
+
+    return patch.object(followed.Followed, "to_fetch", to_fetch)
+
+
+@_plant
+def _smaller_isr_before_the_response() -> Any:
+    """A leader commits without the followers that it has only asked to remove."""
+    real = InSync.shrink
+
+    def shrink(self: Any, broker_ids: Any) -> Any:
+        proposed = real(self, broker_ids)
+        self.maximal = frozenset(proposed.isr)
+        return proposed
+
+    return patch.object(InSync, "shrink", shrink)
+
+
+@_plant
+def _isr_changes_without_a_partition_epoch() -> Any:
+    """A request that was sent before another one, but arrives after it, is carried out."""
+    real = isr_changes.IsrChanges._wanted
+
+    def wanted(self: Any, *arguments: Any) -> Any:
+        known = self._context.leaderships
+        return {
+            partition: each._replace(partition_epoch=known[partition].partition_epoch) if partition in known else each
+            for partition, each in real(self, *arguments).items()
+        }
+
+    return patch.object(isr_changes.IsrChanges, "_wanted", wanted)
+
+
+@_plant
+def _controllers_that_never_stop_writing() -> Any:
+    """A controller does not notice that another one has been elected."""
+    return patch.object(Context, "check", property(lambda self: Check(CONTROLLER_EPOCH.path(), -1)))
+
+
+@_plant
+def _followers_that_join_too_early() -> Any:
+    """A follower joins the ISR at its first fetch, even without all committed records."""
+
+    def may_join(self: Any, in_sync: Any, position: Any) -> bool:
+        return in_sync.state is IsrState.COMMITTED and position.broker_id not in in_sync.isr
+
+    return patch.object(ClusterReplica, "_may_join", may_join)
+
+
+@_plant
+def _commits_of_removed_members() -> Any:
+    """A member that has been replaced still commits offsets."""
+    return patch.object(ClassicMembers, "check_commit", lambda self, commit, now_ms: None)
+
+
+@_plant
+def _groups_lost_with_their_coordinator() -> Any:
+    """The next coordinator knows the offsets of a group, but not its generation."""
+    real = GroupShard.loaded
+
+    def loaded(self: Any, now_ms: int) -> None:
+        self.classic_groups.clear()
+        real(self, now_ms)
+
+    return patch.object(GroupShard, "loaded", loaded)
+
+
+@_plant
+def _only_the_last_batch_of_a_producer() -> Any:
+    """An older batch that is resent is taken for a new one."""
+    from kafkawire.reference_broker.storage.producers import producers
+
+    real = producers._duplicate
+
+    def duplicate(producer: Any, batch: Any) -> Any:
+        found = real(producer, batch)
+        return found if producer.batches and found is producer.batches[-1] else None
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(patch.object(producers, "_duplicate", duplicate))
+    stack.enter_context(patch.object(Producers, "_check_sequence", lambda self, producer, batch: None))
+    return stack
+
+
+@_plant
+def _requests_for_the_former_process() -> Any:
+    """A broker that has not registered yet takes requests that were meant for its former process."""
+    return patch.object(control_requests, "_NOT_REGISTERED", -2)

@@ -10,9 +10,12 @@ from contextlib import nullcontext
 import pytest
 
 from kafkawire.reference_broker.replicas.replica import Replica
-from kafkawire.reference_broker.simulation.checkers import Checkers, Committed, Violation
+from kafkawire.reference_broker.simulation.checkers import LOSSY, Checkers, Committed, Violation
+from kafkawire.reference_broker.simulation.cluster import SimulatedCluster
+from kafkawire.reference_broker.simulation.scheduler import Scheduler
 from kafkawire.reference_broker.simulation.simulation import Simulation
-from kafkawire.sdk.protocol.tables.znodes import PartitionState
+from kafkawire.sdk.protocol.tables.znodes import PARTITION_STATE, PartitionState
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 
 def replica_of(simulation: Simulation, broker_id: int) -> Replica:
@@ -73,6 +76,42 @@ def test_an_acknowledgement_of_what_is_not_committed(calm: Simulation, checkers:
         checkers.check_end()
 
 
+def test_a_replica_in_sync_without_committed_records(calm: Simulation, checkers: Checkers) -> None:
+    epoch = replica_of(calm, 1).leader_epoch
+    state = PartitionState(controller_epoch=1, leader=1, leader_epoch=epoch, isr=(1, 2, 3))
+    path = PARTITION_STATE.path("in", 0)
+    checkers.check_in_sync(path, state)
+    committed_of(checkers, calm).end += 1
+    with pytest.raises(Violation, match="is in sync with a log up to"):
+        checkers.check_in_sync(path, state)
+
+
+def test_a_leader_with_deleted_records(calm: Simulation, checkers: Checkers) -> None:
+    topic_id = replica_of(calm, 1).topic_id
+    checkers.deleted(topic_id, 0, 0)
+    checkers.check_end()
+    checkers.deleted(topic_id, 0, 1)
+    with pytest.raises(Violation, match="begins at 0, but records before 1 are deleted"):
+        checkers.check_end()
+
+
+def test_records_that_may_be_deleted() -> None:
+    checkers, partition = Checkers(SimulatedCluster(Scheduler(1), {})), TopicPartition("t", 0)
+    assert not checkers.may_be_deleted(partition, 0)
+    checkers.deletion_asked(partition, 5)
+    checkers.deletion_asked(partition, 3)
+    assert [checkers.may_be_deleted(partition, offset) for offset in (4, 5)] == [True, False]
+
+
+def test_batches_of_one_epoch_that_differ(calm: Simulation, checkers: Checkers) -> None:
+    lossy = checkers.lossy
+    assert lossy
+    for key in lossy:
+        lossy[key] = b"other"
+    with pytest.raises(Violation, match="has a different batch at 0 from the one of epoch"):
+        checkers.check_end()
+
+
 BEFORE = PartitionState(controller_epoch=3, leader=1, leader_epoch=5, isr=(1, 2))
 
 
@@ -90,4 +129,16 @@ BEFORE = PartitionState(controller_epoch=3, leader=1, leader_epoch=5, isr=(1, 2)
 )
 def test_elections(after: PartitionState, text: str) -> None:
     with pytest.raises(Violation, match=text) if text else nullcontext():
-        Checkers.check_election("/p", BEFORE, after)
+        Checkers.check_election(PARTITION_STATE.path("in", 0), BEFORE, after)
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        (BEFORE._replace(leader=3, leader_epoch=6, isr=(3,)), ""),
+        (BEFORE._replace(leader=3, leader_epoch=6, isr=(3, 1)), "is not alone in sync"),
+    ],
+)
+def test_unclean_elections(after: PartitionState, text: str) -> None:
+    with pytest.raises(Violation, match=text) if text else nullcontext():
+        Checkers.check_election(PARTITION_STATE.path(*LOSSY), BEFORE, after)

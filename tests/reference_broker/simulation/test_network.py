@@ -129,3 +129,20 @@ def test_a_host_without_power_is_missed_only_later() -> None:
         assert far.losses == (0 if is_silent else 1)
         bench.run()
         assert far.losses == 1
+
+
+def test_what_waited_for_a_cut_is_sent_again_sooner_or_later() -> None:
+    counts = set()
+    for seed in range(30):
+        bench = Bench(seed)
+        near, far = bench.connect()
+        bench.network.cut([("a", "b")])
+        near.wire.write([framed(b"there")])
+        bench.run()
+        bench.network.heal()
+        bench.run(15)
+        counts.add(len(far.frames))
+        near.wire.write([framed(b"more")])
+        bench.run()
+        assert far.frames == [b"there", b"more"]
+    assert counts == {0, 1}

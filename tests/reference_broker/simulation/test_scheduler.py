@@ -5,7 +5,7 @@ Method: schedule events that add their names to a list.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.simulation.scheduler import START_MS, Clock, Host, Scheduler
+from kafkawire.reference_broker.simulation.scheduler import START_MS, Clock, Host, Scheduler, WallClock
 
 
 def host(scheduler: Scheduler, name: str = "a") -> Host:
@@ -75,3 +75,12 @@ def test_a_clock_is_ahead_and_drifts() -> None:
     assert clock() == START_MS + 250 + 10_010
     assert clock.until_us(clock() + 5) == 5_000
     assert clock.until_us(clock() - 5) == 1_000
+
+
+def test_a_clock_is_set_without_an_effect_on_durations() -> None:
+    scheduler = Scheduler(1)
+    steady = Clock(scheduler)
+    shown = WallClock(steady)
+    shown.ahead_ms = -3_600_000
+    scheduler.run_to(10_000_000)
+    assert shown() == steady() - 3_600_000 == START_MS + 10_000 - 3_600_000
