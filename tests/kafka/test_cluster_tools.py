@@ -156,6 +156,7 @@ SEQUENCES: dict[str, list[Step]] = {
     ],
     "topics get partitions": [
         Command(TOPICS, "--create --topic grown --replica-assignment 1:2:3,2:3:1"),
+        Command(TOPICS, "--describe --topic grown", until=r"Partition: 1.*Isr: 2,3,1"),
         Command(TOPICS, "--alter --topic grown --partitions 3 --replica-assignment 1:2:3,2:3:1,3:1:2"),
         Command(TOPICS, "--describe --topic grown", until=r"Partition: 2.*Isr: 3,1,2"),
         Command(TOPICS, "--alter --topic grown --partitions 2"),
