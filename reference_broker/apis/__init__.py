@@ -33,16 +33,18 @@ def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> Ser
         if handler.scope not in (scope, Scope.BOTH):
             continue
         if handler.api.key in served:
-            raise LocalProtocolError(f"{handler!r}: its API is already served by {served[handler.api.key]!r}")
+            raise LocalProtocolError(
+                f"cannot add {handler!r}: its API already has the handler {served[handler.api.key]!r}"
+            )
         served[handler.api.key] = handler
     return ServedApis(apis, {key: served[key] for key in sorted(served)})
 
 
 def _checked(handlers: Iterable[ApiHandler]) -> tuple[ApiHandler, ...]:
     if not isinstance(handlers, Iterable):
-        raise TypeError(f"handlers is {handlers!r:.60}, expected a sequence of ApiHandler")
+        raise TypeError(f"handlers must be a sequence of ApiHandler, got {handlers!r:.60}")
     own = tuple(handlers)
     for number, handler in enumerate(own):
         if not isinstance(handler, ApiHandler):
-            raise TypeError(f"handlers[{number}] is {handler!r:.60}, not an ApiHandler")
+            raise TypeError(f"handlers[{number}] must be an ApiHandler, got {handler!r:.60}")
     return own

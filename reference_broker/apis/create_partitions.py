@@ -88,7 +88,7 @@ def _grow(
     additional = topics.check_partitions(topic, wanted.count)
     if additional > room:
         # Kafka fails with UNKNOWN_SERVER_ERROR.
-        reason = f"{additional} more partitions; a request may add {PARTITIONS_MAX} in total"
+        reason = f"cannot add {additional} partitions; the limit for all topics in a request is {PARTITIONS_MAX}"
         raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
     replicas = None
     if wanted.assignments is not None:

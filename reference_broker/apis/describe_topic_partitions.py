@@ -78,10 +78,10 @@ def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Wor
     cursor = request.cursor
     names = dict.fromkeys(topic.name for topic in request.topics) if request.topics else image.topics
     if cursor is not None and cursor.partition_index < 0:
-        reason = f"the cursor names the invalid partition {cursor.partition_index} of {cursor.topic_name}"
+        reason = f"partition {cursor.partition_index} of topic {cursor.topic_name} in the cursor is not valid"
         raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
     if cursor is not None and request.topics and cursor.topic_name not in names:
-        reason = f"the cursor names {cursor.topic_name}, which is not among the requested topics"
+        reason = f"topic {cursor.topic_name} in the cursor is not among the requested topics"
         raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
     start = b"" if cursor is None else _sort_key(cursor.topic_name)
     heap: list[tuple[bytes, str]] = []

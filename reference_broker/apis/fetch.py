@@ -431,4 +431,4 @@ def check_isolation(level: int) -> None:
         BrokerError: INVALID_REQUEST if the level does not exist; Kafka fails with UNKNOWN_SERVER_ERROR instead.
     """
     if level not in _ISOLATION_LEVELS:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, f"the isolation level is {level}, expected 0 or 1")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"the isolation level must be 0 or 1, got {level}")

@@ -125,7 +125,7 @@ def _find(
 
     try:
         if is_twice:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "the request names the partition twice")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition appears more than once in the request")
         if partition.timestamp < 0 and call.version < _SPECIAL.get(partition.timestamp, _UNKNOWN)[0]:
             reason = f"timestamp {partition.timestamp} is not supported in version {call.version}"
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, reason)
@@ -170,7 +170,9 @@ def _beyond_end(replica: Replica, reader: _Reader) -> TimestampAndOffset:
         BrokerError: OFFSET_NOT_AVAILABLE if a new leader does not know yet how much of its log is committed.
     """
     if reader.is_client and replica.log.high_watermark < replica.epoch_start:
-        reason = f"the high watermark is {replica.log.high_watermark}, but the epoch begins at {replica.epoch_start}"
+        reason = (
+            f"the high watermark {replica.log.high_watermark} is below the epoch's start offset {replica.epoch_start}"
+        )
         raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, reason)
     return _NOTHING
 

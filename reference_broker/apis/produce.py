@@ -193,7 +193,7 @@ def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
 def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
     """Return why the whole request is refused, or None if it is not."""
     if request.acks not in _ACKS:
-        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, expected -1, 0 or 1")
+        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, got {request.acks}")
     producers, pieces = set(), Pieces(_LOOKED_AT_A_TIME)
     for topic in request.topic_data:
         if pieces.ends():
@@ -240,7 +240,7 @@ def _append(
         if replica is None:
             raise replicas.missing(name, partition.index)
         if name in INTERNAL_TOPICS:
-            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients cannot produce to the internal topic {name}")
         replica.check_acks(acks)  # first: a transaction cannot end in a partition that cannot store its marker
         log = replica.log
         data, header = validate(
@@ -327,4 +327,4 @@ def _close_on_error(response: ProduceResponse) -> None:
         for partition in topic.partition_responses:
             if partition.error_code != ErrorCode.NONE:
                 name = ErrorCode(partition.error_code).name
-                raise RemoteProtocolError(f"records for partition {partition.index} were refused with {name}")
+                raise RemoteProtocolError(f"records for partition {partition.index} were rejected with {name}")

@@ -62,7 +62,7 @@ class BrokerChannels:
             return
         endpoint = broker.endpoint(self._listener)
         if endpoint is None:
-            _log.error("broker %d has no listener %s, so it gets no requests", broker.broker_id, self._listener)
+            _log.error("broker %d has no listener %s, so no requests are sent to it", broker.broker_id, self._listener)
             self._addresses.pop(broker.broker_id, None)
         else:
             self._addresses[broker.broker_id] = Address(endpoint.host, endpoint.port)

@@ -182,7 +182,7 @@ class ConfigChanges(SessionListener):
             if listed is not None:
                 return listed
             yield from create_with_parents(path, None, self._acl)
-        detail = f"another program deleted the node at each of {ATTEMPTS_MAX} attempts"
+        detail = f"another program deleted the node during each of {ATTEMPTS_MAX} attempts"
         raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
     def _read(self, numbers: Sequence[int]) -> Steps[Mapping[int, Data]]:
@@ -202,7 +202,7 @@ class ConfigChanges(SessionListener):
         for outcome in outcomes:
             # Every broker deletes old notifications, so another broker may have been faster.
             if isinstance(outcome, RegistryError) and outcome.code is not RegistryCode.NO_NODE:
-                _log.warning("an old notification cannot be deleted: %s", outcome)
+                _log.warning("could not delete an old notification: %s", outcome)
 
 
 def _numbers_in(names: Iterable[str]) -> list[int]:

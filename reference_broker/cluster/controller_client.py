@@ -173,7 +173,9 @@ class _Request:
         answered = partial(self._answered, self._number)
         if client.controller_id is None:
             if not self._repeats:
-                self._stop = client.later(0, partial(self.end, BrokerError(ErrorCode.NOT_CONTROLLER, "there is none")))
+                self._stop = client.later(
+                    0, partial(self.end, BrokerError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller"))
+                )
             return  # until the controller is known, or the time has run out
         if client.controller_id == client.broker_id:
             self._stop = client.later(0, partial(client.own, self._message, answered))
@@ -204,7 +206,7 @@ class _Request:
     def _expire(self) -> None:
         cause = self._attempts.last_error
         api = self._message.SCHEMA.name.removesuffix("Request")
-        reason = "no controller is known" if self._client.controller_id is None else "the controller has not answered"
+        reason = "no controller is known" if self._client.controller_id is None else "the controller has not responded"
         error = RequestTimedOut(f"{api} timed out: {cause or reason}")
         error.__cause__ = cause
         self.end(error)

@@ -265,7 +265,7 @@ class EmbeddedRegistry:
         try:
             content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(transactions)
         except Exception as error:
-            logger.exception("the registry could not be encoded")
+            logger.exception("could not encode the registry")
             self._written(position, error)
             return
         write = journal.replace if is_snapshot else journal.append
@@ -290,7 +290,7 @@ class EmbeddedRegistry:
         """
         self._is_writing = False
         if self._shortage is None:
-            logger.error("the registry could not be written, and will retry: %s", error)
+            logger.error("could not write the registry, and will retry: %s", error)
         self._shortage = error
         self._repeat_at_ms = 0 if can_append else self._clock() + REPEAT_PAUSE_MS
         if can_append:
@@ -300,11 +300,11 @@ class EmbeddedRegistry:
         self._is_writing = False
         if error is not None:
             self._error = error
-            logger.error("the registry could not be written, and is shutting down: %s", error)
+            logger.error("could not write the registry, which is shutting down: %s", error)
         else:
             self._durable_position = position
             if self._shortage is not None:
-                logger.info("the registry can be written again")
+                logger.info("writing the registry works again")
         self._shortage = None
         for session in list(self._sessions.values()):
             session.tell()
@@ -417,7 +417,7 @@ class EmbeddedSession:
         elif len(self._waiting) + len(submission.operations) > PENDING_MAX:
             self._refuse(submission, RegistryCode.TOO_MANY_PENDING, f"more than {PENDING_MAX} operations are waiting")
         elif self._waiting_bytes + size_bytes > PENDING_BYTES_MAX:
-            reason = f"the waiting operations are too large; the limit is {PENDING_BYTES_MAX} bytes"
+            reason = f"the waiting operations take more than {PENDING_BYTES_MAX} bytes"
             self._refuse(submission, RegistryCode.TOO_MANY_PENDING, reason)
         elif not submission.operations:
             self._post(lambda: done(()))

@@ -156,7 +156,9 @@ class RouterLinks:
         )
         try:
             if self._pending[target] >= PENDING_MAX:
-                raise LocalProtocolError(f"{call}: too many requests without an outcome; the limit is {PENDING_MAX}")
+                raise LocalProtocolError(
+                    f"{call}: too many requests are waiting for a response; the limit is {PENDING_MAX}"
+                )
             self._router.submit(call, now_ms)
         except KafkaWireError as error:
             return _told_later(done, error, self._post)

@@ -59,7 +59,7 @@ class LogFailures:
         self._stop = None
 
         def failed(error: Exception) -> None:
-            _log.error("could not tell the controller about failed logs: %s", error)
+            _log.error("could not report failed logs to the controller: %s", error)
 
         run(self._registry, across_sessions(self._write), lambda path: None, failed)
 

@@ -337,7 +337,7 @@ class Membership:
         elif isinstance(message, ControlledShutdownRequest):
             self.controller.shut_down_broker(message, done)
         else:
-            raise TypeError(f"{type(message).__name__} is not a broker's request to the controller")
+            raise TypeError(f"{type(message).__name__} is not a request that brokers send to the controller")
 
     # Shutdown.
 
@@ -413,7 +413,9 @@ class _Shutdown:
             if outcome.error_code == ErrorCode.NONE and not led:
                 self._done()
                 return
-            problem = BrokerError(outcome.error_code) if outcome.error_code else f"it still leads {led} partitions"
+            problem = (
+                BrokerError(outcome.error_code) if outcome.error_code else f"the broker still leads {led} partitions"
+            )
         if self._attempts >= self._options.controlled_shutdown_max_retries:
             _log.warning("the broker is stopping although leadership of its partitions was not moved: %s", problem)
             self._done()

@@ -257,7 +257,7 @@ class Registration(SessionListener):
                 has this id, or with the registry's error.
         """
         if self._state is not RegistrationState.WAITING or self._first is not None:
-            raise RuntimeError(f"broker {self._details.broker_id} has registered before")
+            raise RuntimeError(f"broker {self._details.broker_id} has already been registered")
         self._first = _First(done, failed)
         self._first.cancel = self._later(patience_ms, self._out_of_patience)
         self._try()
@@ -337,12 +337,12 @@ class Registration(SessionListener):
         if holder is None or holder.stat.ephemeral_owner == self._registry.session_id:
             self._try()  # the other session has ended, or the outcome was lost
         elif self._first is None:
-            self._repeat(f"another broker has registered its id: {_described(self._path, holder)}")
+            self._repeat(f"another broker is registered with the same id: {_described(self._path, holder)}")
         elif self._first.is_overdue or not holder.stat.ephemeral_owner:
             self._refuse(holder)
         else:
             self._first.holder = holder
-            text = f"waiting for a registration with its id to end: {_described(self._path, holder)}"
+            text = f"waiting for another registration with the same id to end: {_described(self._path, holder)}"
             self._tell(logging.WARNING, text)
 
     def _failed(self, error: Exception) -> None:
@@ -364,7 +364,7 @@ class Registration(SessionListener):
                 self._refuse(first.holder)
 
     def _refuse(self, holder: Data) -> None:
-        reason = f"another broker has registered this id: {_described(self._path, holder)}"
+        reason = f"another broker is registered with this id: {_described(self._path, holder)}"
         self._fail(ConfigurationError("broker.id", self._details.broker_id, reason))
 
     def _fail(self, error: Exception) -> None:
@@ -375,7 +375,7 @@ class Registration(SessionListener):
 
     def _repeat(self, problem: str, defect: Exception | None = None) -> None:
         """Try again after a pause, since a broker that runs without a registration gets no work."""
-        self._tell(logging.ERROR, f"it could not register again, and will retry: {problem}", defect)
+        self._tell(logging.ERROR, f"could not register again, and will retry: {problem}", defect)
         self._cancel_repetition()
         self._cancel_repetition = self._later(REPEAT_PAUSE_MS, self._try)
 

@@ -177,7 +177,7 @@ class RegistryConfigs:
         try:
             stored = NO_CONFIGS if data is None else TOPIC_CONFIG.decode(data.data, resource.path).config
         except DamagedZnode as error:
-            _log.error("a configuration could not be read, and keeps its previous value: %s", error)
+            _log.error("a configuration could not be read, so its previous value stays in effect: %s", error)
             if resource.kind is _TOPIC:
                 self._topics.setdefault(resource.name, NO_CONFIGS)
             return

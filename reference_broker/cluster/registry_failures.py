@@ -31,7 +31,7 @@ def broker_error(error: Exception, action: str) -> BrokerError:
         case Refused():
             return BrokerError(error.refusal.error_code, error.refusal.message or "")
         case EncodeError():
-            return BrokerError(ErrorCode.INVALID_REQUEST, f"This cannot be stored: {error}")
+            return BrokerError(ErrorCode.INVALID_REQUEST, f"The registry cannot store this value: {error}")
         case RegistryError(code=RegistryCode.REQUEST_TOO_LARGE):
             return BrokerError(ErrorCode.POLICY_VIOLATION, str(error))
         case RegistryError() | DamagedZnode():

@@ -151,7 +151,7 @@ class RegistryJournal:
             end = frame.end
         if tree is None:
             # The snapshot was synced before the file was given its name.
-            raise DamagedFile(self._disk.describe(self._path), "it does not start with a complete snapshot")
+            raise DamagedFile(self._disk.describe(self._path), "the file does not start with a complete snapshot")
         if end < len(content):
             logger.warning(
                 "%s: cutting off the last %d bytes, which belong to an unfinished write",

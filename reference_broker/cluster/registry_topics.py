@@ -299,7 +299,9 @@ class RegistryTopics:
                 waiting.append(done)
             else:
                 done(
-                    BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"{WAITS_MAX} requests are waiting for the topic {name}.")
+                    BrokerError(
+                        ErrorCode.REQUEST_TIMED_OUT, f"{WAITS_MAX} requests are already waiting for the topic {name}."
+                    )
                 )
             return
         self._creating[name] = [done]
@@ -503,7 +505,9 @@ class RegistryTopics:
     def _present(self, name: str) -> TopicImage | BrokerError:
         topic = self._metadata.image.topics.get(name)
         if topic is None:
-            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted in the meantime.")
+            return BrokerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted while the request was being processed."
+            )
         return topic
 
 

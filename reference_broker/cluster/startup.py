@@ -175,7 +175,7 @@ def prepare(
     yield from _make_nodes(settings.is_secure)
     cluster_id = yield from _cluster_id(settings.is_secure, new_uuid)
     if known is not None and known.cluster_id != cluster_id:
-        reason = f"found in {META_PROPERTIES}, but the cluster is {cluster_id}; zookeeper.connect may be wrong"
+        reason = f"found in {META_PROPERTIES}, but the cluster's id is {cluster_id}; zookeeper.connect may be wrong"
         raise ConfigurationError("cluster.id", known.cluster_id, reason)
     broker_id = yield from _broker_id(known, settings)
     configs = yield from _broker_configs(broker_id)
@@ -226,7 +226,7 @@ def _cluster_id(is_secure: bool, new_uuid: Callable[[], bytes]) -> Steps[str]:
         yield from create_with_parents(path, content, node_acl(CLUSTER_ID, is_secure=is_secure))
         # Another broker may have been faster, or a resent create may find its own node.
         data = yield from read(path)
-    detail = f"other programs deleted the node at each of {ATTEMPTS_MAX} attempts"
+    detail = f"another program deleted the node during each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
 
@@ -255,7 +255,7 @@ def _stored_id(known: MetaProperties) -> int:
     # Longer strings of digits, which are too large for an id, are not converted.
     if text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX)) and int(text) <= INT32_MAX:
         return int(text)
-    raise ConfigurationError("broker.id", text, f"found in {META_PROPERTIES}, but not a number up to {INT32_MAX}")
+    raise ConfigurationError("broker.id", text, f"found in {META_PROPERTIES}; expected a number from 0 to {INT32_MAX}")
 
 
 def _generated_id(settings: StartupSettings) -> Steps[int]:
@@ -266,11 +266,11 @@ def _generated_id(settings: StartupSettings) -> Steps[int]:
         if stat is not None:
             broker_id = stat.version + settings.reserved_id_max
             if not settings.reserved_id_max < broker_id <= INT32_MAX:
-                reason = f"the next generated id would be {broker_id}, but the highest id is {INT32_MAX}"
+                reason = f"the next generated id would be {broker_id}; the limit is {INT32_MAX}"
                 raise ConfigurationError("reserved.broker.max.id", settings.reserved_id_max, reason)
             return broker_id
         yield from create_with_parents(path, None, node_acl(BROKER_SEQUENCE, is_secure=settings.is_secure))
-    detail = f"other programs deleted the node at each of {ATTEMPTS_MAX} attempts"
+    detail = f"another program deleted the node during each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
 
@@ -286,7 +286,9 @@ def _check_endpoints(broker_id: int, endpoints: Iterable[Endpoint]) -> Steps[Non
         for each in () if broker is None else broker.endpoints:
             if (each.host, each.port) in own:
                 address = f"{each.host}:{each.port}"
-                raise ConfigurationError("advertised.listeners", address, f"already advertised by broker {other}")
+                raise ConfigurationError(
+                    "advertised.listeners", address, f"broker {other} already advertises this address"
+                )
 
 
 def _other_ids(names: Iterable[str], broker_id: int) -> list[int]:
@@ -304,7 +306,11 @@ def _registered(broker_id: int, data: Data) -> LiveBroker | None:
     try:
         return live_broker(broker_id, BROKER.decode(data.data, path), data.stat.czxid)
     except DamagedZnode as error:
-        _log.error("the endpoints of broker %d are not compared, since they cannot be read: %s", broker_id, error)
+        _log.error(
+            "not checking this broker's endpoints against those of broker %d, which cannot be read: %s",
+            broker_id,
+            error,
+        )
         return None
 
 
@@ -396,7 +402,7 @@ def _topics(names: Iterable[str]) -> Steps[dict[str, _Topic | str]]:
         try:
             paths[name] = TOPIC.path(name), TOPIC_CONFIG.path(name)
         except EncodeError:
-            topics[name] = "no topic can have this name"
+            topics[name] = "the name is not a valid topic name"
     outcomes = yield [GetData(path) for pair in paths.values() for path in pair]
     for (name, pair), topic, configs in zip(paths.items(), outcomes[::2], outcomes[1::2], strict=True):
         topics[name] = _topic(pair, topic, configs)
@@ -408,7 +414,7 @@ def _topic(paths: tuple[str, str], topic: Outcome, configs: Outcome) -> _Topic |
     try:
         data = found(topic, Data)
         if data is None:
-            return "there is no such topic"
+            return "the topic does not exist"
         assignment = TOPIC.decode(data.data, paths[0])
         return _Topic(assignment, _configs(TOPIC_CONFIG, paths[1], found(configs, Data)))
     except DamagedZnode as error:

@@ -40,9 +40,9 @@ def _kafka_number(name: str, low: int, high: int = INT32_MAX) -> Any:
 def _protocol_version(name: str, value: object) -> str:
     protocol = read_protocol_version(str(value))
     if protocol is None:
-        raise ConfigurationError(name, value, "expected a release of Kafka, such as 3.9 or 3.7-IV4")
+        raise ConfigurationError(name, value, "expected a Kafka release, such as 3.9 or 3.7-IV4")
     if not OLDEST <= protocol <= NEWEST:
-        raise ConfigurationError(name, value, "expected 3.4 to 3.9")
+        raise ConfigurationError(name, value, "expected a release from 3.4 to 3.9")
     return str(value)
 
 
@@ -202,7 +202,7 @@ def split_options(given: Mapping[str, object]) -> tuple[dict[str, object], dict[
         return own, None
     if not any(ClusterOptions.KAFKA_NAMES.get(name, name) == "zookeeper_connect" for name in cluster):
         name, value = next(iter(cluster.items()))
-        raise ConfigurationError(name, value, "only a broker with zookeeper.connect has this option")
+        raise ConfigurationError(name, value, "this option requires zookeeper.connect")
     for name in ("node.id", "node_id"):  # another name of broker.id
         if name in own:
             cluster.setdefault("broker.id", own.pop(name))

@@ -107,7 +107,7 @@ def read_config(path: str | Path) -> ConfigFile:
         elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):
             danger = danger_of(name, value)
             if danger is not None:
-                raise _placed(path, lines[name], name, value, f"{danger}; leave it out if that is what you want")
+                raise _placed(path, lines[name], name, value, f"{danger}; remove this entry if that is acceptable")
             reason = reason_without_effect(name, is_alone=not of_cluster, served=_SERVED_IN_CLUSTERS)
             without_effect[name] = f"without effect: {reason}"
     for name, other, factor in _TIMES:
@@ -138,7 +138,7 @@ def _of_cluster(path: str | Path, entries: Mapping[str, Property]) -> Mapping[st
     if zookeeper is None:
         return {}
     if roles is not None and roles.value.strip():
-        reason = f"a broker with {_ZOOKEEPER} has no roles; leave out one of the two"
+        reason = f"cannot be combined with {_ZOOKEEPER}; remove one of the two"
         raise _placed(path, roles.line, _ROLES, roles.value.strip(), reason)
     return ClusterOptions.KAFKA_NAMES
 
@@ -199,7 +199,7 @@ def _leave_out_secured(options: dict[str, str]) -> str:
             kept = [each.strip() for each in options[option].split(",")]
             options[option] = ",".join(each for each in kept if each.partition(":")[0].upper() not in removed)
     what = ", ".join(f"{name} ({needed[name]})" for name in removed)
-    return f"only {PLAINTEXT} is served; clients cannot connect to {what}"
+    return f"only {PLAINTEXT} is supported; clients cannot connect to {what}"
 
 
 def _leave_out_controllers(options: dict[str, str], controllers: str) -> None:

@@ -76,7 +76,7 @@ def read_listener_roles(
     """
     option = "inter.broker.listener.name"
     if inter_broker_listener_name is not None and security_inter_broker_protocol is not None:
-        reason = "security.inter.broker.protocol is configured too, but only one of the two may name the listener"
+        reason = "cannot be combined with security.inter.broker.protocol"
         raise ConfigurationError(option, inter_broker_listener_name, reason)
     if inter_broker_listener_name is not None:
         between_brokers = _listener(option, inter_broker_listener_name, names)
@@ -92,7 +92,7 @@ def read_listener_roles(
     option = "control.plane.listener.name"
     control_plane = _listener(option, control_plane_listener_name, names)
     if control_plane == between_brokers:
-        raise ConfigurationError(option, control_plane_listener_name, "it is already the inter-broker listener")
+        raise ConfigurationError(option, control_plane_listener_name, "this is already the inter-broker listener")
     return ListenerRoles(between_brokers, control_plane)
 
 
@@ -100,7 +100,7 @@ def _listener(option: str, name: str, names: Collection[str]) -> str:
     """Return the name of a listener as the `listeners` option spells it."""
     if name.upper() not in names:
         raise ConfigurationError(
-            option, name, f"there is no listener {name.upper()}; the listeners are {', '.join(names)}"
+            option, name, f"unknown listener {name.upper()}; configured listeners: {', '.join(names)}"
         )
     return name.upper()
 
@@ -127,7 +127,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
     for name, address in advertised.items():
         option, text = "advertised.listeners", options.advertised_listeners
         if name not in bound:
-            raise ConfigurationError(option, text, f"there is no listener {name}; the listeners are {', '.join(bound)}")
+            raise ConfigurationError(option, text, f"unknown listener {name}; configured listeners: {', '.join(bound)}")
         if address.host in ANY_HOSTS:
             raise ConfigurationError(option, text, f"clients cannot connect to {address}")
     return [
@@ -146,11 +146,11 @@ def _entries(option: str, text: str) -> dict[str, Address]:
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         parsed = _ENTRY.fullmatch(entry)
         if parsed is None:
-            raise ConfigurationError(option, text, f"{entry!r} is not NAME://host:port")
+            raise ConfigurationError(option, text, f"{entry!r} is not of the form NAME://host:port")
         name, host = parsed["name"].upper(), parsed["host"].strip("[]")
         address = Address.parse(option, f"{parsed['host'] or '0.0.0.0'}:{parsed['port']}", lowest_port=0)
         if name in found:
-            raise ConfigurationError(option, text, f"{name} appears twice")
+            raise ConfigurationError(option, text, f"the listener {name} appears more than once")
         if option == "listeners" and address.port and address._replace(host=host) in found.values():
             raise ConfigurationError(option, text, f"two listeners have the address {address}")
         found[name] = address._replace(host=host)
@@ -167,7 +167,7 @@ def _check_protocols(options: BrokerOptions, names: dict[str, Address]) -> None:
         protocols[name.upper()] = protocol.upper()
     for name in names:
         if (protocol := protocols.get(name, PLAINTEXT)) != PLAINTEXT:
-            reason = f"listener {name} needs {protocol}, but only {PLAINTEXT} is supported"
+            reason = f"the listener {name} has the protocol {protocol}, but only {PLAINTEXT} is supported"
             if name in SECURE_PROTOCOLS:
                 raise ConfigurationError("listeners", options.listeners, reason)
             raise ConfigurationError(option, text, reason)

@@ -265,7 +265,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         Order(
             "group_consumer_heartbeat_interval_ms",
             "group_consumer_session_timeout_ms",
-            "members lose their session between two heartbeats",
+            "members would lose their session between two heartbeats",
             strict=True,
             times=3,  # two heartbeats may be lost, as with the clients' defaults
         ),

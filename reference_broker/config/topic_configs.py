@@ -176,12 +176,12 @@ def _integer(text: str) -> int:
     """
     number = parse_integer(text)
     if number is None:
-        raise InvalidConfig(f"{text!r:.60} is not a number")
+        raise InvalidConfig(f"expected a number, got {text!r:.60}")
     return number
 
 
 def _decimal(text: str) -> float:
     number = parse_decimal(text)
     if number is None:
-        raise InvalidConfig(f"{text!r:.60} is not a number")
+        raise InvalidConfig(f"expected a number, got {text!r:.60}")
     return number

@@ -38,7 +38,7 @@ _UNSAFE: Final = {
     "config.providers": _Unsafe("this broker would take values such as ${file:…} literally"),
     "remote.log.storage.system.enable": _Unsafe("this broker would not find the segments in remote storage", _OFF),
     "zookeeper.metadata.migration.enable": _Unsafe("this broker cannot migrate to KRaft", _OFF),
-    "zookeeper.ssl.cipher.suites": _Unsafe("this broker would also use other ciphers"),
+    "zookeeper.ssl.cipher.suites": _Unsafe("this broker would also accept other ciphers"),
     "zookeeper.ssl.crl.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
     "zookeeper.ssl.ocsp.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
 }
@@ -48,18 +48,18 @@ _REASONS: Final = (
     (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
     (r"(sasl|ssl|security|principal|delegation|connections\.max\.reauth|password\.encoder)\b.*",
      "only PLAINTEXT listeners are served, and there is no login"),
-    (r"super\.users|allow\.everyone\.if\.no\.acl\.found", "there is no authorizer"),
+    (r"super\.users|allow\.everyone\.if\.no\.acl\.found", "this broker has no authorizer"),
     (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),
     (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "the broker's metrics are not reported"),
-    (r".*(quota|throttled|max\.bytes\.per\.second|max\.connection\.creation\.rate).*", "there are no quotas"),
+    (r".*(quota|throttled|max\.bytes\.per\.second|max\.connection\.creation\.rate).*", "this broker has no quotas"),
     (r"(controller\.quorum|metadata|broker\.(heartbeat|session)|initial\.broker\.registration)\..*|process\.roles",
      "the broker is not part of a KRaft quorum"),
-    (r"remote\..*|.*\.local\.retention\..*", "there is no remote storage"),
-    (r".*purgatory\..*", "waiting requests need no purging"),
-    (r"(group\.)?share\..*|group\.(share|streams)\..*", "there are no share groups and no streams groups"),
+    (r"remote\..*|.*\.local\.retention\..*", "this broker has no remote storage"),
+    (r".*purgatory\..*", "this broker does not need to purge waiting requests"),
+    (r"(group\.)?share\..*|group\.(share|streams)\..*", "this broker has no share groups or streams groups"),
     (r"log\.message\.format\.version", "records always have the newest format, as in Kafka since 3.0"),
     (r"zookeeper\.(max\.in\.flight\.requests|sync\.time\.ms)", "requests to ZooKeeper are always pipelined"),
-    (r"confluent\..*", "it is a configuration for Confluent's servers"),
+    (r"confluent\..*", "this configuration is only for Confluent's servers"),
 )  # fmt: skip
 
 _WITH_REASONS: Final = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)
@@ -93,4 +93,4 @@ def reason_without_effect(name: str, *, is_alone: bool, served: frozenset[str]) 
             return reason
     if name in BROKER_CONFIGS:
         return "this broker does not have this feature"
-    return f"the name is unknown{did_you_mean(name, [*served, *BROKER_CONFIGS])}"
+    return f"unknown configuration{did_you_mean(name, [*served, *BROKER_CONFIGS])}"

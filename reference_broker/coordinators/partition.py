@@ -266,9 +266,13 @@ class CoordinatorPartition(Generic[S]):
         if self.state is PartitionState.LOADING:
             done(BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._name} is being loaded"))
         elif self.state is PartitionState.CLOSED:
-            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._name} is not served here"))
+            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"this broker does not serve {self._name}"))
         elif len(self._queue) >= _QUEUE_MAX:
-            done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{_QUEUE_MAX} operations wait for {self._name}"))
+            done(
+                BrokerError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{_QUEUE_MAX} operations are already waiting for {self._name}"
+                )
+            )
         else:
             self._queue.append(_Queued(operation, done, now_ms, self.jumped_ms, is_request=True))
             self._drain()
@@ -326,7 +330,7 @@ class CoordinatorPartition(Generic[S]):
             records.append((key, value))
             room -= len(key) + len(value or b"")
             if is_limited and room < 0:
-                reason = f"the records in a request take more than {limit} bytes, the limit for {self._name}"
+                reason = f"the records in the request are too large for {self._name}; the limit is {limit} bytes"
                 appended(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason))
                 return
         self._log.append(records, now_ms, appended, result.transaction)
@@ -361,7 +365,7 @@ class CoordinatorPartition(Generic[S]):
         except Exception:
             # This is a defect: the shard no longer matches its log, and must not answer from its state. It is not
             # loaded again until the broker restarts, since the log would trigger the same defect.
-            why = "%s is unloaded because it could not replay a record"
+            why = "unloading %s, which could not replay a record"
             self._lines.exception("replay", pending.now_ms, why, self._name)
             self._waiting.append(pending)
             self.close()
@@ -390,7 +394,7 @@ class CoordinatorPartition(Generic[S]):
     def _reached(self, error: BrokerError | None) -> None:
         if error is not None and self.state is not PartitionState.CLOSED:
             # The shard's state may not be durable; only the log can tell, once it is online again.
-            _log.error("%s is unloaded because its log failed: %s", self._name, error)
+            _log.error("unloading %s, since its log failed: %s", self._name, error)
             self.close()
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
             self._finish(self._waiting.popleft(), None)

@@ -60,7 +60,7 @@ def decode(
         if version not in value_class.SCHEMA.versions:
             known = value_class.SCHEMA.versions
             raise DecodeError(
-                "version", 0, f"version {version} of {value_class.__name__} is unknown; the known versions are {known}"
+                "version", 0, f"unknown version {version} of {value_class.__name__}; supported versions: {known}"
             )
         decoded, _ = program(value_class, version).decode(value, _PREFIX.size)
     except DecodeError:
@@ -72,6 +72,6 @@ def decode(
 
 def _prefix(data: bytes, part: str) -> int:
     if len(data) < _PREFIX.size:
-        raise DecodeError(part, 0, f"only {len(data)} bytes, but at least {_PREFIX.size} are needed")
+        raise DecodeError(part, 0, f"expected at least {_PREFIX.size} bytes, got {len(data)}")
     (prefix,) = _PREFIX.unpack_from(data)
     return int(prefix)

@@ -202,7 +202,7 @@ class CoordinatorRuntime(Generic[S]):
         """
         partition = self._partitions.get(number)
         if partition is None:
-            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._topic}-{number} is not served here"))
+            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"this broker does not serve {self._topic}-{number}"))
         else:
             partition.submit(operation, done, now_ms)
 

@@ -175,7 +175,7 @@ class GroupCoordinator:
         if not request.group_id:
             error = BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         elif len(request.protocols) > PROTOCOLS_MAX:
-            text = f"the member has {len(request.protocols)} protocols, but the limit is {PROTOCOLS_MAX}"
+            text = f"the member has {len(request.protocols)} protocols; the limit is {PROTOCOLS_MAX}"
             error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
         elif not (
             limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms

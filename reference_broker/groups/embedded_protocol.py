@@ -116,10 +116,10 @@ def write_assignment(
 
 def _version(data: bytes) -> int:
     if len(data) < _VERSION_BYTES:
-        raise DecodeError("a version", 0, f"{len(data)} bytes are too few for a version")
+        raise DecodeError("a version", 0, f"expected at least {_VERSION_BYTES} bytes, got {len(data)}")
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if version < 0:
-        raise DecodeError("a version", 0, f"version {version} is negative")
+        raise DecodeError("a version", 0, f"the version must be 0 or higher, got {version}")
     return min(version, _LAST)
 
 

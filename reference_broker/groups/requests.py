@@ -150,7 +150,7 @@ class Join(NamedTuple):
             BrokerError: MESSAGE_TOO_LARGE.
         """
         if (size := sum(len(metadata) for _, metadata in self.protocols)) > PROTOCOLS_BYTES_MAX:
-            text = f"the member's subscriptions have {size} bytes, but the limit is {PROTOCOLS_BYTES_MAX}"
+            text = f"the member's subscriptions have {size} bytes; the limit is {PROTOCOLS_BYTES_MAX}"
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 

@@ -310,10 +310,10 @@ def _check_overrides(text: str) -> None:
         try:
             ip_address(host.strip("[]"))
         except ValueError:
-            reason = f"{entry!r} is not ADDRESS:NUMBER; host names are only accepted at startup"
+            reason = f"{entry!r} is not of the form ADDRESS:NUMBER; host names are only accepted at startup"
             raise InvalidConfig(f"Error parsing configuration property '{_OVERRIDES}': {reason}") from None
         if (parse_integer(number) or 0) < 0 or parse_integer(number) is None:
-            reason = f"{number!r} is not a number of connections"
+            reason = f"the number of connections must be an integer of 0 or higher, got {number!r}"
             raise InvalidConfig(f"Error parsing configuration property '{_OVERRIDES}': {reason}")
 
 

@@ -118,7 +118,9 @@ class LocalConfigStore:
                 kind, _, rest = entry.partition("/")
                 name, slash, config = rest.partition("/")
                 if kind not in kinds or not slash:
-                    raise DamagedFile(disk.describe(DYNAMIC_CONFIGS), f"{entry!r:.60} is not a configuration")
+                    raise DamagedFile(
+                        disk.describe(DYNAMIC_CONFIGS), f"the entry {entry!r:.60} does not identify a configuration"
+                    )
                 resources = self._resources[kinds[kind]]
                 resources[_unquoted(name)] = {**resources.get(_unquoted(name), NO_CONFIGS), config: value}
         except DamagedFile as error:

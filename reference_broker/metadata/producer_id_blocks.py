@@ -25,7 +25,7 @@ BlockDone = Callable[[range | BrokerError], None]
 
 
 class ProducerIdBlocks(Protocol):
-    """Reserves producer ids that no broker in the cluster ever assigns again."""
+    """Reserves producer ids that no broker in the cluster will ever assign again."""
 
     def reserve(self, done: BlockDone) -> None:
         """Reserve a block without blocking.
@@ -55,7 +55,7 @@ class LocalProducerIdBlocks:
                 done(range(reserved[0], reserved[0] + BLOCK_IDS))
                 return
             now_ms = self._services.clock()
-            self._services.lines.error("producer ids", now_ms, "no producer ids could be reserved: %s", error)
+            self._services.lines.error("producer ids", now_ms, "could not reserve producer ids: %s", error)
             done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)))
 
         self._services.background(lambda: reserved.append(self._file.reserve(BLOCK_IDS)), written)

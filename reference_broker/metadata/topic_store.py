@@ -138,7 +138,7 @@ class TopicStore:
                 self._take_all(topic, logs)
                 done(topic)
             else:
-                logger.error("the topic %s cannot be created: %s", name, error)
+                logger.error("could not create the topic %s: %s", name, error)
                 done(storage_error(error))
 
         self.directory.queue.do(lambda: work, created)

@@ -120,14 +120,16 @@ class Acceptor:
         if is_short_of_descriptors(error):
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             reason = f"all {limit} file descriptors of this process are in use (ulimit -n)"
-        self._lines.error("accept", self._clock(), "clients of %s have to wait: %s", self.listener.name, reason)
+        self._lines.error(
+            "accept", self._clock(), "cannot accept connections on listener %s for now: %s", self.listener.name, reason
+        )
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket)
         self._pause = loop.call_later(PAUSE_SECONDS, self.start)
 
     def _admit(self, client: socket.socket, host: str) -> None:
         if reason := self._limits.refusal(host):
-            self._lines.warning("refused", self._clock(), "a connection from %s is refused: %s", host, reason)
+            self._lines.warning("refused", self._clock(), "refusing a connection from %s: %s", host, reason)
             client.close()
             return
         client.setblocking(False)

@@ -312,7 +312,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _send(self) -> None:
         """Send queued data until the socket blocks."""
         transport = self._transport
-        assert transport is not None, "data can only be written once the connection is made"
+        assert transport is not None, "data was written before the connection was established"
         while self._outgoing and not self._is_blocked and not transport.is_closing():
             part = self._outgoing.popleft()
             if isinstance(part, FileSlice):
@@ -357,7 +357,7 @@ class ClientWire(asyncio.BufferedProtocol):
             piece = file.read(position, min(end - position, _PIECE_BYTES)) if position < end else b""
         except OSError as error:
             if not isinstance(error, ConnectionError):
-                self.session.break_off(f"records cannot be read: {error}", is_own_fault=True)
+                self.session.break_off(f"could not read records: {error}", is_own_fault=True)
             self.abort()
             return
         if piece:
@@ -386,6 +386,6 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _file_is_short(self, position: int, end: int) -> None:
         """Close a connection whose current response cannot be completed."""
-        reason = f"a log file ends at {position}, so {end - position} bytes are missing"
+        reason = f"a log file ends at byte {position}, so {end - position} bytes are missing"
         self.session.break_off(reason, is_own_fault=True)
         self.abort()

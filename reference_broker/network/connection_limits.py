@@ -31,7 +31,7 @@ def read_overrides(text: str, resolve: Callable[[str], str]) -> dict[str, int]:
         host, colon, number = entry.rpartition(":")
         most = parse_integer(number.strip())
         if not colon or not isinstance(most, int) or most < 0:
-            raise ConfigurationError(_OVERRIDES, text, f"{entry!r} is not ADDRESS:NUMBER")
+            raise ConfigurationError(_OVERRIDES, text, f"{entry!r} is not of the form ADDRESS:NUMBER")
         try:
             limits[resolve(host.strip().strip("[]"))] = most
         except OSError as error:

@@ -25,5 +25,5 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         made: Callable[[], asyncio.AbstractEventLoop] = import_module(name).new_event_loop
     except ImportError:
-        raise ConfigurationError("event_loop", name, "it is not installed: pip install uvloop") from None
+        raise ConfigurationError("event_loop", name, "uvloop is not installed; install it with pip") from None
     return made

@@ -174,8 +174,8 @@ class MemoryBudget:
                     self._prefer(None)
                     return
                 holder.give_up(
-                    f"{holder.missing_bytes} bytes of a request are missing after {allowed_ms} ms, and the memory of "
-                    f"{self._limit_bytes} bytes for all connections is used up"
+                    f"{holder.missing_bytes} bytes of a request are still missing after {allowed_ms} ms, and the limit "
+                    f"of {self._limit_bytes} bytes for all connections has been reached"
                 )
 
             self._first_timer = self._timers.at(self._clock() + allowed_ms, too_slow)
@@ -229,8 +229,8 @@ class MemoryBudget:
         if stuck is self._beyond:
             self._beyond = None
         stuck.give_up(
-            f"{size_bytes} bytes of responses are unread, and those of all connections take more than half of "
-            f"the {self._limit_bytes} bytes that they share"
+            f"the client has not read {size_bytes} bytes of responses, and unread responses take more than half of "
+            f"the {self._limit_bytes} bytes of memory shared by all connections"
         )
 
     def _look_again(self) -> None:

@@ -249,7 +249,7 @@ class _Parser:
     def _depth(self, nodes: list[Node]) -> int:
         depth = 1 + max(node.depth for node in nodes)
         if depth > DEPTH_MAX:
-            raise PatternError(f"it is nested deeper than {DEPTH_MAX} parts")
+            raise PatternError(f"it is nested too deeply; the limit is {DEPTH_MAX} levels")
         return depth
 
     # Repetitions.
@@ -330,7 +330,7 @@ class _Parser:
         if bits is None:
             raise PatternError("invalid character class range")
         if name in SCRIPTS and not self._characters.has_scripts:
-            raise PatternError("scripts are only known for ASCII")
+            raise PatternError("scripts are only supported for ASCII")
         return self._with_sign(bits, is_negated)
 
     def _with_sign(self, bits: int, is_negated: bool) -> int:
@@ -341,7 +341,7 @@ class _Parser:
             return bits
         self._looked_at += self._characters.cased
         if self._looked_at > _CASES_MAX:
-            raise PatternError(f"it ignores the case of too many classes with {self._characters.cased} letters each")
+            raise PatternError(f"it has too many case-insensitive classes with {self._characters.cased} letters each")
         return self._characters.ignoring_case(bits)
 
     def _escaped(self) -> str:

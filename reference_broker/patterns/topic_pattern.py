@@ -81,7 +81,7 @@ class TopicPattern:
         self._steps = 0
         try:
             if len(text) > LENGTH_MAX:
-                raise PatternError(f"it has {len(text)} characters, more than {LENGTH_MAX}")
+                raise PatternError(f"it has {len(text)} characters; the limit is {LENGTH_MAX}")
             self._start = self._part(parse(text, characters), _END)
         except PatternError as error:
             shown = text if len(text) <= LENGTH_MAX else f"{text[:50]}…"
@@ -171,7 +171,7 @@ class TopicPattern:
 
     def _state(self, characters: int | None, *following: int) -> int:
         if len(self._next) > STATES_MAX:
-            raise PatternError(f"it needs more than {STATES_MAX} states")
+            raise PatternError(f"it needs too many states; the limit is {STATES_MAX}")
         self._sets.append(characters)
         self._next.append(following)
         return len(self._next) - 1

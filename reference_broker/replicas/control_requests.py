@@ -233,7 +233,7 @@ class ControlRequests:
     def _carry_out(self, request: ControlRequest) -> _Steps[Message]:
         message = request.message
         if not isinstance(message, _Request):
-            raise TypeError(f"{type(message).__name__} is not a controller request")
+            raise TypeError(f"{type(message).__name__} is not a request that controllers send")
         refusal = self._refusal(message)
         if refusal is not None:
             return _refused(request, refusal)
@@ -249,18 +249,21 @@ class ControlRequests:
         code, reason = None, ""
         broker_epoch = self._broker_epoch()
         if request.is_k_raft_controller:
-            code, reason = ErrorCode.INVALID_REQUEST, "it is a KRaft controller"
+            code, reason = ErrorCode.INVALID_REQUEST, "the sender is a KRaft controller"
         elif _UNKNOWN_BROKER_EPOCH != request.broker_epoch < broker_epoch:
             # A higher epoch belongs to a registration that this broker is about to learn of.
             code, reason = (
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"the request has broker epoch {request.broker_epoch}, but the current one is {broker_epoch}",
+                f"the request has broker epoch {request.broker_epoch}, but the current epoch is {broker_epoch}",
             )
         elif request.controller_epoch < self.controller_epoch:
-            code, reason = ErrorCode.STALE_CONTROLLER_EPOCH, f"its epoch {request.controller_epoch} has ended"
+            code, reason = (
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"the controller epoch {request.controller_epoch} has ended",
+            )
         if code is not None:
             name, controller_id = type(request).__name__, request.controller_id
-            _log.warning("%s from controller %d is refused with %s: %s", name, controller_id, code.name, reason)
+            _log.warning("refusing %s from controller %d with %s: %s", name, controller_id, code.name, reason)
         return code
 
     def _known(self, partition: Partition) -> KnownReplica | None:
@@ -353,7 +356,7 @@ class ControlRequests:
         except BrokerError as error:
             codes[partition] = error.code
         except Exception:
-            _log.exception("the role of %s-%d cannot be changed", *partition)
+            _log.exception("could not change the role of %s-%d", *partition)
             codes[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
         return codes[partition] == ErrorCode.NONE
 
@@ -432,7 +435,7 @@ def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -
     refused = [(partition, code) for partition, code in codes.items() if code not in expected]
     if refused:
         (topic, number), code = refused[0]
-        text = "%s from controller %d: %d of %d partitions are refused; the first is %s-%d with %s"
+        text = "%s from controller %d: refusing %d of %d partitions; the first is %s-%d, with %s"
         _log.warning(text, name, controller_id, len(refused), len(codes), topic, number, code.name)
 
 

@@ -385,7 +385,7 @@ class FetchSession:
             BrokerError: FETCH_SESSION_ID_NOT_FOUND.
         """
         if self.is_removed:
-            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {self.id}")
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {self.id} does not exist")
 
     def interrupt(self, code: ErrorCode) -> None:
         """Answer the waiting fetch with an error."""
@@ -439,12 +439,16 @@ class FetchSessions:
             yield from new.want(request)
             return new
         if session is None:
-            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {request.session_id}")
+            raise BrokerError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} does not exist"
+            )
         if request.session_epoch != session.epoch or session.is_busy:
-            reason = f"the request has epoch {request.session_epoch}, but {session.epoch} is expected"
+            reason = f"expected session epoch {session.epoch}, got {request.session_epoch}"
             raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, reason)
         if by_id != session.by_id:
-            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session mixes topic names and topic ids")
+            raise BrokerError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a fetch session cannot mix topic names and topic ids"
+            )
         session.interrupt(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         session.is_full = False
         session.is_busy = True

@@ -308,7 +308,7 @@ class Fetcher:
         for cause, partitions in alike.items():
             first, more = partitions[0], len(partitions) - 1
             subject = f"{first.partition}{f' and {more} more' if more else ''}"
-            text = "%s cannot follow broker %d now: %s"
+            text = "%s cannot follow broker %d for now: %s"
             self._lines.warning(("follow", cause), now_ms, text, subject, self.leader_id, first.reason)
 
     def _end_pauses(self, now_ms: int) -> None:
@@ -423,7 +423,7 @@ class Fetcher:
         code = response.error_code
         if not self._session.accept(code, response.session_id):
             if self._is_full or code not in _SESSION_ENDED:
-                self._back_off(BrokerError(code, "the leader refuses the session"), now_ms)
+                self._back_off(BrokerError(code, "the leader rejected the fetch session"), now_ms)
             return
         self._number += 1
         untaken, names = [*self._untaken.items()], self._session.names if self._session.by_id else None

@@ -314,7 +314,7 @@ class Followed:
             return
         self._leader_ends = data.high_watermark, data.log_start_offset
         if _is_later(records, self.leader_epoch):
-            self.pause(f"the batch at offset {log.next_offset} has a later epoch than {self.leader_epoch}")
+            self.pause(f"the leader epoch of the batch at offset {log.next_offset} is higher than {self.leader_epoch}")
             return
         self.is_appending = True
         log.append_as_follower(records, log.next_offset, self.leader_epoch, now_ms, self._appended)
@@ -348,7 +348,7 @@ class Followed:
             self._become(FollowedState.TRUNCATING)
             self.replica.log.start_at(data.offset, self._truncated)
         elif self._was_out_of_range:
-            self.pause(f"offset {next_offset} is refused, but the leader's log begins at {data.offset}")
+            self.pause(f"the leader rejected offset {next_offset}, although its log begins at {data.offset}")
         else:
             self._was_out_of_range = True
             self._go_on()
@@ -357,7 +357,7 @@ class Followed:
         if error_code == ErrorCode.FENCED_LEADER_EPOCH:
             self._become(FollowedState.FENCED)
         else:
-            reason = BrokerError(error_code, f"the leader refuses offset {self.replica.log.next_offset}")
+            reason = BrokerError(error_code, f"the leader rejected offset {self.replica.log.next_offset}")
             self.pause(str(reason), error_code)
 
     # Local events.
@@ -405,7 +405,7 @@ class Followed:
             self._become(FollowedState.TRUNCATING)
             self.replica.log.start_at(self.replica.log.next_offset, self._truncated)
         else:
-            self.pause(f"fetched records cannot be appended: {result}")
+            self.pause(f"could not append fetched records: {result}")
 
     @property
     def _is_deleted(self) -> bool:
@@ -433,7 +433,7 @@ class Followed:
         if error is not None or before != (log.next_offset, log.leader_epoch):
             self._go_on_if_certain()
         else:
-            self.pause(f"the leader's log differs, but not before offset {log.next_offset}")
+            self.pause(f"the leader reported a divergence, but not before offset {log.next_offset}")
 
     def _heed(self, high_watermark: int, log_start_offset: int) -> None:
         self._keeper.took(self)

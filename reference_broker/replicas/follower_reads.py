@@ -118,7 +118,7 @@ def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchR
         return None
     epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
     if end_offset == UNKNOWN_OFFSET or epoch == NO_PARTITION_LEADER_EPOCH:
-        reason = f"epoch {wanted.last_fetched_epoch} of the last record is unknown"
+        reason = f"unknown leader epoch {wanted.last_fetched_epoch} for the last fetched record"
         raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, reason)
     if wanted.fetch_offset < log.log_start_offset:
         reason = f"the fetch offset is {wanted.fetch_offset}, but the log begins at {log.log_start_offset}"

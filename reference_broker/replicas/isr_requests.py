@@ -38,7 +38,7 @@ PartitionData = AlterPartitionResponse.PartitionData
 #: The pause after an answer with an error, as in Apache Kafka; it is long enough for a change of controller.
 PAUSE_MS: Final = 50
 
-#: The time limit for an attempt; each attempt uses the broker epoch that is current at that time. There is no overall
+#: The time limit for an attempt; each attempt uses the broker epoch that is current when it starts. There is no overall
 #: limit, since the followers that a change affects may be needed at any time.
 TIMEOUT_MS: Final = 30_000
 
@@ -114,7 +114,7 @@ class AlterPartition:
         self._now_ms = now_ms
         self._version_with_ids = version_with_ids
         self._limit = LogLimit(_log)
-        #: The changes without an answer, at most one for each partition, including those in flight.
+        #: The unanswered changes, at most one per partition, including those in flight.
         self._changes: dict[Partition, tuple[IsrChange, Answered]] = {}
         #: Whether a request is in flight, or the pause before the next one has not ended.
         self._is_busy = False
@@ -122,7 +122,7 @@ class AlterPartition:
         self._stop: Callable[[], None] = nothing
 
     def __len__(self) -> int:
-        """Return the number of changes without an answer."""
+        """Return the number of unanswered changes."""
         return len(self._changes)
 
     def submit(self, change: IsrChange, done: Answered) -> None:
@@ -186,7 +186,7 @@ class AlterPartition:
             answer = answers.get(partition)
             has_errors |= not isinstance(answer, CommittedIsr)
             if answer is None:  # the change stays, so it will be sent again
-                text = "the controller did not answer AlterPartition for %s and will be asked again"
+                text = "the controller's AlterPartition response omitted %s, so the change will be sent again"
                 self._limit.warning("omitted", self._now_ms(), text, partition)
             elif self._changes.get(partition) is entry:
                 del self._changes[partition]

@@ -115,7 +115,7 @@ class Replica:
 
     def _other_epoch(self, epoch: int) -> BrokerError:
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return BrokerError(code, f"the request has epoch {epoch}, but the current one is {self.leader_epoch}")
+        return BrokerError(code, f"the request has epoch {epoch}, but the current epoch is {self.leader_epoch}")
 
     # Appending.
 

@@ -122,7 +122,7 @@ class Replicas:
         known = self._metadata.image.topics.get(topic)
         if known is None or known.partition(number) is UNKNOWN_PARTITION:
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{number} is on other brokers")
+        return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no replica of {topic}-{number}")
 
     def current_leader(self, topic: str, number: int) -> CurrentLeader:
         """Return what to tell clients about the leader of a partition that this broker does not lead.
@@ -220,7 +220,7 @@ class Replicas:
     def _online(self, topic: str, number: int) -> Replica:
         replica = self.host(topic, number)
         if replica is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{number} has no log here")
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no log for {topic}-{number}")
         if replica.error is not None:
             raise replica.error.again()
         return replica

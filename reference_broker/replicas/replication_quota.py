@@ -166,6 +166,10 @@ class ReplicationQuotas:
             value = own.get(name, of_all.get(name, RUNNING_BROKER_CONFIGS[name].default or ""))
             rate = parse_integer(trimmed(value))
             if rate is None or rate < 0:
-                _log.error("a configuration of the broker has no effect: %s is %r, which is not a rate", name, value)
+                _log.error(
+                    "a configuration of the broker has no effect: %s must be an integer of 0 or higher, got %r",
+                    name,
+                    value,
+                )
             else:
                 quota.bytes_per_second = None if value == RUNNING_BROKER_CONFIGS[name].default else rate

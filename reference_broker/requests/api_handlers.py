@@ -109,21 +109,21 @@ class ApiHandler:
         only_on_controller: bool = False,
     ) -> None:
         if not isinstance(api, Api):
-            raise TypeError(f"{api!r:.60} is not an Api; take one from a generated table, such as APIS[ApiKey.…]")
+            raise TypeError(f"api must be an Api from a generated table, such as APIS[ApiKey.…], got {api!r:.60}")
         if reason := _unfit(handle, PARTS | CLUSTER_PARTS if scope is Scope.CLUSTER else PARTS):
             raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
         if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
-            raise TypeError(f"{api.name}: versions is {versions!r:.60}, but a VersionRange is needed")
+            raise TypeError(f"{api.name}: versions must be a VersionRange, got {versions!r:.60}")
         if advertised_from is not None and not _is_int(advertised_from):
-            raise TypeError(f"{api.name}: advertised_from is {advertised_from!r:.60}, but an int is needed")
+            raise TypeError(f"{api.name}: advertised_from must be an int, got {advertised_from!r:.60}")
         if not isinstance(scope, Scope):
-            raise TypeError(f"{api.name}: scope is {scope!r:.60}, but a Scope is needed")
+            raise TypeError(f"{api.name}: scope must be a Scope, got {scope!r:.60}")
         served, known = (api.stable_versions, api.versions) if versions is None else (versions, api.known_versions)
         advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
         if not served or known & served != served:
-            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, but {known} exist")
+            raise LocalProtocolError(f"{api.name} ({api.key}): versions must be within {known}, got {served}")
         if not advertised or advertised.first < 0:
-            text = f"advertised_from is {advertised_from}, but must be from 0 to {served.last}"
+            text = f"advertised_from must be from 0 to {served.last}, got {advertised_from}"
             raise LocalProtocolError(f"{api.name} ({api.key}): {text}")
         self.api = api
         self.handle = handle
@@ -159,7 +159,7 @@ def _unfit(handle: object, parts: frozenset[str]) -> str:
         return "is an async generator function"
     wanted = _parts_of(handle)
     if unknown := wanted - parts:
-        return f"takes {', '.join(sorted(unknown))}, but the parts of a broker are {', '.join(sorted(parts))}"
+        return f"takes unknown parameters {', '.join(sorted(unknown))}; available parts: {', '.join(sorted(parts))}"
     try:
         signature(handle).bind(None, None, **dict.fromkeys(wanted))
     except TypeError as error:

@@ -79,12 +79,14 @@ class DelayedOperation:
             LocalProtocolError: this operation is already the answer to another request.
         """
         if self.on_error is not None:
-            raise LocalProtocolError("a delayed operation was returned for a second request; each one needs its own")
+            raise LocalProtocolError(
+                "the same delayed operation was returned for two requests; each request needs its own"
+            )
         self.on_error = on_error
 
     def step(self) -> None:
         """Run the next step; if it fails, the client gets an error."""
-        assert self.steps is not None, "there is no step left"
+        assert self.steps is not None, "the operation has no remaining steps"
         try:
             next(self.steps)
         except StopIteration as end:
@@ -138,7 +140,7 @@ class DelayedOperation:
 
     def _fail(self, error: BaseException) -> None:
         """Complete the operation with an error response, if one can be built."""
-        assert self.on_error is not None, "there is a request to answer"
+        assert self.on_error is not None, "the operation does not belong to a request yet"
         try:
             work = self.on_error(error)
         except RemoteProtocolError as failure:
@@ -213,7 +215,7 @@ def given_later(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperat
 
 def _checked(response: Message | None) -> Message:
     if response is None:
-        raise LocalProtocolError("a delayed operation was completed with None, which is not a response")
+        raise LocalProtocolError("a delayed operation must be completed with a response, got None")
     return response
 
 

@@ -91,7 +91,7 @@ def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:
                 next(work)
         except StopIteration as end:
             if end.value is None:
-                raise LocalProtocolError("a handler returned None, which is not a response") from None
+                raise LocalProtocolError("a handler must return a response, got None") from None
             result: R = end.value
             return result
         yield

@@ -69,7 +69,7 @@ class Repetitions:
         """
         self._bytes += size_bytes
         if self._bytes > self._limit_bytes:
-            reason = f"The response would repeat more than {self._limit_bytes} bytes: name each item only once."
+            reason = f"Repeated items would take more than {self._limit_bytes} bytes; include each item only once."
             raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
 
 

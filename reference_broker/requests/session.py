@@ -247,7 +247,7 @@ class Session:
         except BrokerEnd:
             raise
         except BaseException:
-            self._lines.exception("session", self._clock(), "closing the connection of %s", self.peer)
+            self._lines.exception("session", self._clock(), "closing the connection from %s", self.peer)
             self._close()
 
     def break_off(self, reason: str, *, is_own_fault: bool = False) -> None:
@@ -258,7 +258,7 @@ class Session:
             is_own_fault: whether the disk is at fault, rather than the client.
         """
         tell = self._lines.error if is_own_fault else self._lines.info
-        tell("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
+        tell("closed", self._clock(), "closing the connection from %s: %s", self.peer, reason)
         self._close()
 
     def _close(self) -> None:

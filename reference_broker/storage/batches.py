@@ -170,7 +170,7 @@ class Window:
             raise PartialBatch(position, left, None)
         header = parse_header(self._data, at, position)
         if header.magic != BATCH_MAGIC:
-            raise DecodeError("magic", position, f"the magic is {header.magic}, but a log has batches of {BATCH_MAGIC}")
+            raise DecodeError("magic", position, f"expected magic {BATCH_MAGIC}, got {header.magic}")
         if header.size_bytes < BATCH_HEADER_BYTES:
             reason = f"the batch has {header.size_bytes} bytes, but at least {BATCH_HEADER_BYTES} are needed"
             raise DecodeError("batch_length", position, reason)
@@ -230,7 +230,9 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
     computed = crc32c(covered)
     if computed != header.crc:
         raise DecodeError(
-            "crc", header.position, f"the checksum is {header.crc:#010x}, but the content has {computed:#010x}"
+            "crc",
+            header.position,
+            f"the checksum is {header.crc:#010x}, but the content has {computed:#010x}",
         )
 
 
@@ -281,8 +283,8 @@ def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) ->
     """
     highest_offset = min(highest_offset, OFFSET_MAX)
     if header.base_offset < next_offset or header.last_offset_delta < 0 or header.last_offset > highest_offset:
-        offsets = f"the batch has offsets {header.base_offset} to {header.last_offset}"
-        reason = f"{offsets}, but {next_offset} to {highest_offset} are expected"
+        offsets = f"{header.base_offset} to {header.last_offset}"
+        reason = f"expected offsets from {next_offset} to {highest_offset}, got {offsets}"
         raise DecodeError("base_offset", header.position, reason)
 
 

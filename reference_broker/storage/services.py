@@ -43,7 +43,7 @@ class LogServices:
     def tell_shortage(self, folder: str, error: Exception) -> None:
         """Report that work on a log will be retried later because no file descriptor was free."""
         where = self.disk.describe(folder)
-        text = "%s: retrying later because of too few file descriptors (ulimit -n): %s"
+        text = "%s: retrying later, since too few file descriptors are available (ulimit -n): %s"
         self.lines.error(("descriptors", where), self.clock(), text, where, error)
 
 

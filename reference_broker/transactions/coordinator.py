@@ -228,7 +228,7 @@ class TransactionCoordinator:
             now_ms: the current time.
         """
         if not 0 < timeout_ms <= self._limits.max_timeout_ms:
-            reason = f"the timeout is {timeout_ms} ms, but it must be between 1 and {self._limits.max_timeout_ms}"
+            reason = f"the timeout must be from 1 to {self._limits.max_timeout_ms} ms, got {timeout_ms}"
             done(BrokerError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, reason))
             return
 

@@ -303,5 +303,5 @@ def _error(broker_id: int, entry: _Entry, codes: Mapping[tuple[int, Partition], 
     if code == ErrorCode.NONE:
         return None
     if code is None:
-        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {broker_id} omitted the marker in its response")
-    return BrokerError(code, f"broker {broker_id}")
+        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the response from broker {broker_id} omitted the marker")
+    return BrokerError(code, f"broker {broker_id} rejected the marker")

@@ -198,5 +198,5 @@ class Markers:
     def _report(self, sending: _Sending, partition: Partition, error: BrokerError, now_ms: int) -> None:
         topic, number = partition
         transactional_id = sending.transaction.transactional_id
-        text = "the marker of %r for %s-%d was not written: %s"
+        text = "could not write the marker of %r to %s-%d: %s"
         self._lines.warning(f"marker {transactional_id}", now_ms, text, transactional_id, topic, number, error)

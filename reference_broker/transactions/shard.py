@@ -83,7 +83,7 @@ class TransactionShard:
         if record is not None and isinstance(record.value, TransactionLogValue):
             known = TransactionState._value2member_map_
             if record.value.transaction_status not in known:
-                reason = f"unknown state {record.value.transaction_status}; known states: {list(known)}"
+                reason = f"unknown state {record.value.transaction_status}; supported values: {list(known)}"
                 raise DecodeError("transaction_status", 0, reason)
         return record
 
@@ -196,7 +196,9 @@ class TransactionShard:
         transaction = self._find(transactional_id)
         transaction.check_producer(producer)
         transaction.check_not_prepared()
-        error = BrokerError(ErrorCode.TRANSACTION_ABORTABLE, f"it is not in the transaction of {transactional_id!r}")
+        error = BrokerError(
+            ErrorCode.TRANSACTION_ABORTABLE, f"the partition is not in the transaction of {transactional_id!r}"
+        )
         return Result({partition: error for partition in partitions if partition not in transaction.partitions})
 
     def end(
@@ -252,7 +254,7 @@ class TransactionShard:
     def _find(self, transactional_id: str) -> Transaction:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            reason = f"the transactional id {transactional_id!r} is unknown"
+            reason = f"unknown transactional id {transactional_id!r}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
         return transaction
 

@@ -80,7 +80,7 @@ class NeedsProducerId(BrokerError):
     """The step needs an unused producer id; retry it with one."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "an unused producer id is needed")
+        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the transactional id needs an unused producer id")
 
 
 def state_name(state: TransactionState) -> str:
@@ -342,16 +342,17 @@ class Transaction:
     # Errors.
 
     def _other_id(self, producer: ProducerIdAndEpoch) -> BrokerError:
-        reason = f"{self.transactional_id!r} has producer id {self.producer_id}, not {producer.producer_id}"
+        reason = f"expected producer id {self.producer_id} for {self.transactional_id!r}, got {producer.producer_id}"
         return BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
 
     def _fenced(self, producer: ProducerIdAndEpoch) -> BrokerError:
         reason = (
-            f"{self.transactional_id!r} has producer id {self.producer_id} with epoch {self.epoch}, "
-            f"not {producer.producer_id} with epoch {producer.epoch}"
+            f"expected producer id {self.producer_id} with epoch {self.epoch} for {self.transactional_id!r}, "
+            f"got {producer.producer_id} with epoch {producer.epoch}"
         )
         return BrokerError(ErrorCode.PRODUCER_FENCED, reason)
 
     def _invalid(self, is_commit: bool) -> BrokerError:
-        reason = f"{self.transactional_id!r} is {self.state.name} and cannot {'commit' if is_commit else 'abort'}"
+        step = "commit" if is_commit else "abort"
+        reason = f"cannot {step} the transaction of {self.transactional_id!r} in state {self.state.name}"
         return BrokerError(ErrorCode.INVALID_TXN_STATE, reason)

@@ -107,7 +107,7 @@ class TransactionVerifier:
     def _put(self, question: _Question) -> None:
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id == NO_LEADER_ID:
-            reason = f"no coordinator for {question.transactional_id!r} can be reached"
+            reason = f"could not reach the coordinator for {question.transactional_id!r}"
             self._refuse(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
         elif broker_id == self._peers.broker_id:
             self._own.ensure_partitions(*question, self._peers.now_ms())
@@ -119,12 +119,12 @@ class TransactionVerifier:
         waiting = self._waiting[broker_id]
         before = waiting.get(question.transactional_id)
         is_known = before is not None and before.producer_id == question.producer_id
-        fenced = f"{question.transactional_id!r} has a newer epoch"
+        fenced = f"a producer with a newer epoch uses {question.transactional_id!r}"
         if before is not None and is_known and question.epoch < before.epoch:
             self._refuse(question, ErrorCode.INVALID_PRODUCER_EPOCH, fenced)
             return
         if before is None and len(waiting) >= WAITING_MAX:
-            reason = f"the limit of {WAITING_MAX} transactional ids waiting for broker {broker_id} is reached"
+            reason = f"too many transactional ids are waiting for broker {broker_id}; the limit is {WAITING_MAX}"
             self._refuse(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
             return
         waiting[question.transactional_id] = question
@@ -132,7 +132,11 @@ class TransactionVerifier:
         if before is not None and is_known and before.epoch < question.epoch:
             self._refuse(before, ErrorCode.INVALID_PRODUCER_EPOCH, fenced)
         elif before is not None:
-            self._refuse(before, ErrorCode.NETWORK_EXCEPTION, f"{question.transactional_id!r} has asked again")
+            self._refuse(
+                before,
+                ErrorCode.NETWORK_EXCEPTION,
+                f"the producer of {question.transactional_id!r} sent another request",
+            )
 
     def _refuse(self, question: _Question, code: int, reason: str) -> None:
         self._answer(question, question.refused(code, reason))
@@ -175,7 +179,7 @@ class TransactionVerifier:
         if self._waiting[broker_id]:
             self._wake(broker_id)
         if isinstance(outcome, UnsupportedVersion):
-            text = "broker %d cannot verify transactions, so those that it coordinates go unverified: %s"
+            text = "broker %d cannot verify transactions, so the transactions that it coordinates are not verified: %s"
             self._lines.warning(("version", broker_id), self._peers.now_ms(), text, broker_id, outcome)
         found = _codes(outcome) if isinstance(outcome, AddPartitionsToTxnResponse) else {}
         for question in asked.values():
@@ -230,7 +234,9 @@ def _refused(
         return question.refused(ErrorCode.NETWORK_EXCEPTION, f"{broker}: {outcome}")
     if outcome.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         # This broker lacks authorization, not the producer. As in Kafka, the transaction is considered unverified.
-        return question.refused(ErrorCode.INVALID_TXN_STATE, f"{broker} does not verify transactions for this broker")
+        return question.refused(
+            ErrorCode.INVALID_TXN_STATE, f"{broker} does not allow this broker to verify transactions"
+        )
     if outcome.error_code:
         return question.refused(outcome.error_code, broker)
     refused = {}

@@ -55,7 +55,7 @@ NO_LEADER: Final = (
 )
 
 #: STALE_CONTROLLER_EPOCH, which, as in Kafka, a controller logs that does not yet know it has been replaced.
-ZOMBIE_ERRORS: Final = ("refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11",)
+ZOMBIE_ERRORS: Final = ("rejected (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11",)
 
 
 class Scene:
@@ -547,8 +547,8 @@ FULL_BYTES: Final = 20_000
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
     """A broker's partitions fail one after another, and others lead them; after a restart, it has them all again."""
     # The broker's own log is limited, too: the next process's first line may follow a line that was cut off.
-    cut_off = r" \S*\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO|is unloaded because its log failed"
-    known = ["File too large", ": the log is", "the replicas of .* are offline", cut_off]
+    cut_off = r" \S*\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO|unloading .*, since its log failed"
+    known = ["File too large", ": taking the log offline", "the replicas of .* are offline", cut_off]
     with under_load(tmp_path, known=known) as scene:
         cluster = scene.cluster
         for broker in BROKERS:

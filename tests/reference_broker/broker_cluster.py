@@ -141,7 +141,7 @@ class BrokerCluster:
     def content(self, broker_id: int, partition: Partition) -> bytes:
         """Return all bytes of a partition's log on a broker."""
         log = self.brokers[broker_id].core.directory.log(*partition)
-        assert log is not None, f"broker {broker_id} has no log of {partition}"
+        assert log is not None, f"broker {broker_id} has no log for {partition}"
         records = log.read(log.log_start_offset, 2**30, at_least_one=True, up_to=log.next_offset).records
         return b"" if records is None else bytes(records.read())
 

@@ -191,7 +191,7 @@ CASES: Final = (
     # Kafka's message is the text of its internal error.
     _broker(("max.connections.per.ip.overrides", SET, "a"), code=REQUEST,
             message="Error parsing configuration property 'max.connections.per.ip.overrides': 'a' is not "
-            "ADDRESS:NUMBER; host names are only accepted at startup",
+            "of the form ADDRESS:NUMBER; host names are only accepted at startup",
             kafka=(REQUEST, "Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, "
                    "length 1")),
     # This has no effect in the reference broker; Kafka limits how many threads may be added at a time.

@@ -100,7 +100,7 @@ class Driver:
                 ready.append((entry[1], bench.now_ms))
             if ready:
                 return
-            assert bench.now_ms - began_ms <= _ANSWER_MS, f"no answer: {pending}"
+            assert bench.now_ms - began_ms <= _ANSWER_MS, f"there was no response to {pending}"
             bench.advance(_PAUSE_MS)
             self._settle(True)
 
@@ -288,9 +288,9 @@ class Writer(Client):
         response = yield from self.ask(request, _IDEMPOTENT, produce_code)
         if response is None:
             return
-        assert self.error is ErrorCode.NONE, f"{self}: {number} was refused: {self.error.name}"
+        assert self.error is ErrorCode.NONE, f"{self}: record {number} was refused: {self.error.name}"
         offset = response.responses[0].partition_responses[0].base_offset
-        assert offset == number, f"{self}: {number} is at {offset}"
+        assert offset == number, f"{self}: record {number} is at offset {offset}"
         self.acknowledged.add(number)
 
     def skip(self, now_ms: int) -> Program:

@@ -108,7 +108,7 @@ def test_another_broker_has_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def story(scene: Scene) -> None:
         broker = await scene.start(None, broker_id=1)
-        await refused(scene.broker(None, broker_id=1), ConfigurationError, "another broker has registered this id")
+        await refused(scene.broker(None, broker_id=1), ConfigurationError, "another broker is registered with this id")
         assert scene.registry.tree.sessions == [scene.sessions[0].session_id], "the second session is closed"
         await broker.stop()
 
@@ -199,7 +199,7 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"inter_broker_listener_name": "OTHER"}, "there is no listener OTHER"),
+        ({"inter_broker_listener_name": "OTHER"}, "unknown listener OTHER"),
         ({"security_inter_broker_protocol": "SSL"}, "only PLAINTEXT is supported"),
         ({"zookeeper_connect": ""}, "expected host:port"),
         ({"zookeeper_session_timeout_ms": 0}, "expected 1 to"),

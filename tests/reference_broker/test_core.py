@@ -63,7 +63,9 @@ def test_groups_are_spread_over_the_offsets_topic(tmp_path):
     for group_id in ("a", "b", "c"):
         stable(bench, group_id)
     logs = bench.core.directory.of(bench.offsets_topic().name).values()
-    assert [log.next_offset for log in logs] == [2, 2, 2], "one record when the group is created, one when it is stable"
+    assert [log.next_offset for log in logs] == [2, 2, 2], (
+        "one record is written when the group is created, and one when it is stable"
+    )
     assert sorted(partition_of(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
     bench.restart()
     assert {group.group_id for group in bench.core.groups.classic_groups()} == {"a", "b", "c"}

@@ -256,7 +256,7 @@ def test_a_delayed_answer_that_is_none(
     assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert still_serves(client, greeter)
     assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
-    assert "a delayed operation was completed with None" in caplog.text
+    assert "a delayed operation must be completed with a response, got None" in caplog.text
 
 
 @pytest.mark.defect
@@ -279,7 +279,7 @@ def test_one_delayed_answer_to_two_requests(
         assert still_serves(other, greeter)
     assert still_serves(client, greeter)
     assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
-    assert "was returned for a second request" in caplog.text
+    assert "was returned for two requests" in caplog.text
 
 
 @pytest.mark.defect

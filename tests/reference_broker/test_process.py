@@ -114,7 +114,9 @@ def test_collections_pass_over_what_was_opened(tmp_path: Path, monkeypatch: pyte
 
     def started(broker: Broker) -> None:
         seen.append(gc.isenabled())
-        assert not any(found is broker or found is broker.core for found in gc.get_objects()), "both are frozen"
+        assert not any(found is broker or found is broker.core for found in gc.get_objects()), (
+            "both processes are frozen"
+        )
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Broker, "start", observed)

@@ -269,7 +269,7 @@ def test_too_many_connections_from_one_address(tmp_path, caplog):
             elsewhere.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\0\xff\xff")  # ApiVersions in version 0
             assert elsewhere.recv(4)
     assert caplog.messages == [
-        "a connection from 127.0.0.1 is refused: the address has 1 connections, and max.connections.per.ip is 1"
+        "refusing a connection from 127.0.0.1: the address has 1 connections, and max.connections.per.ip is 1"
     ]
 
 
@@ -313,7 +313,7 @@ def test_after_a_suspend_records_of_now_are_taken(broker):
             time.sleep(0)
         broker._broker._clock._wall_ms = lambda: now_ms() + 3 * hour_ms
         with Client(broker.bootstrap) as other:
-            assert fetched(other.fetch(wait=10)) == [], "its deadline has passed, but no other deadline has"
+            assert fetched(other.fetch(wait=10)) == [], "only this request's deadline has passed"
             assert other.produce(batch).base_offset == 0
         assert fetched(client.receive(FetchResponse)) == [b"x"]
 
@@ -366,7 +366,7 @@ def test_taken_port_and_foreign_directory(tmp_path, broker):
     port = int(broker.bootstrap.rpartition(":")[2])
     with pytest.raises(OSError, match="in use"):
         BackgroundBroker(tmp_path / "other", port=port).start()
-    with pytest.raises(ConfigurationError, match="it is in use by another broker"):
+    with pytest.raises(ConfigurationError, match="the data directory is in use by another broker"):
         BackgroundBroker(tmp_path / "data").start()
     broker.stop()
     with pytest.raises(ConfigurationError, match="belongs to node 1"):
@@ -440,7 +440,7 @@ def test_runs_on_uvloop(tmp_path, monkeypatch):
         assert fetched(client.receive(FetchResponse)) == values
         assert client.receive(MetadataResponse).topics
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    with pytest.raises(ConfigurationError, match="it is not installed: pip install uvloop"):
+    with pytest.raises(ConfigurationError, match="uvloop is not installed; install it with pip"):
         broker.start()
 
 

@@ -134,7 +134,7 @@ def test_stop_does_not_wait_for_ever_for_a_disk_that_hangs(monkeypatch, caplog):
         monkeypatch.setattr(Segment, "sync", hang)
         broker.stop()
     assert "did not sync everything" in caplog.text
-    with pytest.raises(ConfigurationError, match="it is in use by another broker"):
+    with pytest.raises(ConfigurationError, match="the data directory is in use by another broker"):
         broker.start()
     may_end.set()
 

@@ -285,14 +285,14 @@ class TransactionWorkload:
             assert not data.error_code
             values = [int(value) for value in values_in(data.records)]
             # A fetch returns whole batches, and these have one record each.
-            assert values == list(range(offset, offset + len(values))), f"{writer}: {values} at {offset}"
-            assert values, f"{writer}: there is no record at {offset}"
+            assert values == list(range(offset, offset + len(values))), f"{writer}: found {values} at offset {offset}"
+            assert values, f"{writer}: there is no record at offset {offset}"
             found += values
             offset += len(values)
         assert offset <= writer.sent
         lost = {number for number in writer.acknowledged if number >= start} - set(found)
         assert not lost, f"{writer}: {lost} were acknowledged but lost"
-        assert not is_complete or offset == writer.sent, f"{writer}: {offset} of {writer.sent}"
+        assert not is_complete or offset == writer.sent, f"{writer}: only {offset} of {writer.sent} records are present"
         if writer.topic == "numbers":
             assert self.janitor.deleted_to <= start <= self.janitor.asked_to
         else:
@@ -360,7 +360,7 @@ def read_committed(bench: BrokerBench, name: str) -> list[bytes]:
     offset, values = log.log_start_offset, []
     while offset < log.last_stable_offset:
         data = fetch(bench, name, offset, IsolationLevel.READ_COMMITTED)
-        assert not data.error_code, f"{name} at {offset}: {data.error_code}"
+        assert not data.error_code, f"{name} at offset {offset}: error code {data.error_code}"
         found, next_offset = committed_in(data.records, data.aborted_transactions or (), offset)
         if next_offset == offset:
             break  # compaction has removed everything after this offset

@@ -193,7 +193,7 @@ class BrokerRequests:
         if queue is None:
             _log.warning("dropping a request for broker %d, since there is no connection", broker_id)
         elif not queue.has_room(partitions := _partitions_in(request.message), self._partitions_max):
-            text = "broker %d has not answered, and %d requests with %d partitions are waiting for it"
+            text = "broker %d is not responding, and %d requests with %d partitions are waiting for it"
             _log.error(text, broker_id, queue.waiting, queue.partitions)
             self._overflowed(broker_id)
         else:

@@ -134,7 +134,7 @@ class ClusterReader:
 def _broker_id(path: str) -> int:
     (broker_id,) = BROKER.parameters(path)
     if broker_id < 0:  # as a leader id, -1 means that there is no leader
-        raise DamagedZnode(path, "broker_id", f"{broker_id} is negative")
+        raise DamagedZnode(path, "broker_id", f"the broker id must be 0 or higher, got {broker_id}")
     return broker_id
 
 
@@ -174,7 +174,9 @@ def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
     except BrokerError as error:
         raise DamagedZnode(path, "", error.detail) from None
     if negative := [number for number in stored.partitions if number < 0]:
-        raise DamagedZnode(path, f"partitions.{negative[0]}", "a partition number is negative")
+        raise DamagedZnode(
+            path, f"partitions.{negative[0]}", f"the partition number must be 0 or higher, got {negative[0]}"
+        )
     return stored
 
 

@@ -535,7 +535,7 @@ class Controller(SessionListener):
 
     def _overflowed(self, broker_id: int) -> None:
         def steps() -> Steps[None]:
-            _log.error("the controller is resigning, since broker %d is not answering", broker_id)
+            _log.error("the controller is resigning, since broker %d is not responding", broker_id)
             yield from self._give_up()
 
         self._put(f"requests to broker {broker_id}", steps)

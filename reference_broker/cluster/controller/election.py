@@ -129,5 +129,5 @@ def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
         raise RegistryError(RegistryCode.NO_NODE, path, "another program keeps deleting the node")
     epoch = CONTROLLER_EPOCH.decode(data.data, path)
     if epoch not in range(INT32_MAX):
-        raise DamagedZnode(path, "", f"brokers would accept no epoch after {epoch}")
+        raise DamagedZnode(path, "", f"the controller epoch must be from 0 to {INT32_MAX - 1}, got {epoch}")
     return epoch, data.stat.version

@@ -133,7 +133,7 @@ def _order(data: Data) -> Sequence[TopicPartition]:
     try:
         ordered = PREFERRED_REPLICA_ELECTION.decode(data.data, PREFERRED_REPLICA_ELECTION.path()).partitions
     except DamagedZnode as error:
-        _log.error("no preferred leaders are elected, since the order cannot be read: %s", error)
+        _log.error("not electing preferred leaders, since the list of partitions cannot be read: %s", error)
         return ()
     return list(dict.fromkeys(TopicPartition(*each) for each in ordered))
 

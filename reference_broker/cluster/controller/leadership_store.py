@@ -120,8 +120,8 @@ class LeadershipStore:
         for partition, leadership in read.items():
             if isinstance(leadership, Leadership) and leadership.controller_epoch > self._context.epoch:
                 read[partition] = StateChangeFailed(
-                    f"the leader of {partition} was written by the controller of epoch {leadership.controller_epoch}; "
-                    f"this one has epoch {self._context.epoch}"
+                    f"the leader of {partition} was written by a controller with epoch {leadership.controller_epoch}; "
+                    f"this controller has epoch {self._context.epoch}"
                 )
         return read
 

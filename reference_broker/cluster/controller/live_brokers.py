@@ -96,5 +96,5 @@ def _endpoint(path: str, text: str, registration: BrokerRegistration) -> Endpoin
     if name not in _SECURITY_PROTOCOLS:
         raise DamagedZnode(path, "endpoints", f"{quoted(text)} has an unknown security protocol: {quoted(name)}")
     if port not in range(-1, 1 << 16):
-        raise DamagedZnode(path, "endpoints", f"{quoted(text)} has no valid port")
+        raise DamagedZnode(path, "endpoints", f"the port in {quoted(text)} must be from -1 to 65535")
     return Endpoint(listener, host, port, _SECURITY_PROTOCOLS[name])

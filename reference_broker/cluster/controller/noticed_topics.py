@@ -118,7 +118,7 @@ class NoticedTopics:
             context.topic_versions[topic] = stored.version
             return
         if topic in context.deletions:
-            _log.warning("topic %s is to be deleted, so its new partitions are not started", topic)
+            _log.warning("not starting the new partitions of topic %s, which is being deleted", topic)
             yield from self._restore(topic, stored.version)
             return
         context.topic_versions[topic] = stored.version
@@ -188,7 +188,7 @@ class NoticedTopics:
             children = yield from list_children(PARTITIONS.path(topic))
         except RegistryError as error:
             raise_if_of_all(error)
-            _log.error("topic %s keeps unused partitions: %s", topic, error)
+            _log.error("could not remove unused partitions of topic %s: %s", topic, error)
             return
         exist = set(() if children is None else children.names)
         known = context.assignments.get(topic, {})
@@ -198,4 +198,4 @@ class NoticedTopics:
         if isinstance(result, Stat):
             context.topic_versions[topic] = result.version
         elif isinstance(result, RegistryError):
-            _log.error("topic %s keeps unused partitions: %s", topic, result)
+            _log.error("could not remove unused partitions of topic %s: %s", topic, result)

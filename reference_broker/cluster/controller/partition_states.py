@@ -189,7 +189,7 @@ class PartitionStates:
             remaining = yield from self._elect_once(remaining, occasion, batch, results)
         for partition in remaining:
             results[partition] = StateChangeFailed(
-                f"other programs wrote the leader at each of {ATTEMPTS_MAX} attempts"
+                f"another program changed the leader during each of {ATTEMPTS_MAX} attempts"
             )
         return results
 
@@ -200,7 +200,7 @@ class PartitionStates:
         read = yield from self._store.read_to_change(partitions)
         for partition in partitions:
             if partition not in read:
-                results[partition] = StateChangeFailed("it has no stored leader")
+                results[partition] = StateChangeFailed("its leader is not stored in the registry")
         stored = {partition: each for partition, each in read.items() if isinstance(each, Leadership)}
         results.update((partition, each) for partition, each in read.items() if isinstance(each, KafkaWireError))
         is_unclean = yield from self._unclean_topics(stored, occasion)
@@ -262,7 +262,11 @@ class PartitionStates:
             except (DamagedZnode, RegistryError) as error:
                 if isinstance(error, RegistryError) and error.code in SESSION_ENDED:
                     raise
-                _log.error("no unclean leaders for topic %s, since its configuration is unknown: %s", topic, error)
+                _log.error(
+                    "not electing unclean leaders for topic %s, since its configuration cannot be read: %s",
+                    topic,
+                    error,
+                )
                 continue
             text = config.get(UNCLEAN_ELECTION_CONFIG)
             if self._is_unclean_allowed() if text is None else is_true(text):

@@ -59,4 +59,6 @@ def allocate(context: Context, request: AllocateProducerIdsRequest) -> Steps[All
                 raise
         else:
             return AllocateProducerIdsResponse(producer_id_start=begin, producer_id_len=BLOCK_SIZE)
-    raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"other programs wrote {path} at each of {ATTEMPTS_MAX} attempts")
+    raise Refused(
+        ErrorCode.UNKNOWN_SERVER_ERROR, f"another program changed {path} during each of {ATTEMPTS_MAX} attempts"
+    )

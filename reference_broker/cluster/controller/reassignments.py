@@ -113,7 +113,7 @@ class Reassignments:
         try:
             ordered = _orders(data)
         except DamagedZnode as error:
-            _log.error("no partitions are reassigned, since the order cannot be read: %s", error)
+            _log.error("not reassigning partitions, since the requested reassignments cannot be read: %s", error)
             ordered = {}
         results: dict[TopicPartition, Refusal] = {}
         to_begin: dict[TopicPartition, ReplicaAssignment] = {}
@@ -206,7 +206,7 @@ class Reassignments:
                 error = failed.get(partition)
                 results[partition] = ACCEPTED if error is None else refusal_of(ErrorCode.UNKNOWN_SERVER_ERROR)
                 if error is not None:
-                    _log.error("the reassignment of %s did not proceed: %s", partition, error)
+                    _log.error("could not proceed with the reassignment of %s: %s", partition, error)
         return results
 
     def _move_portion(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
@@ -298,13 +298,15 @@ class Reassignments:
                 if isinstance(current, Leadership):
                     next_epochs[partition] = current.led_by(current.leader)
                 else:
-                    failed[partition] = current or StateChangeFailed(f"{partition} has no stored leader")
+                    failed[partition] = current or StateChangeFailed(
+                        f"the leader of {partition} is not stored in the registry"
+                    )
             writes = yield from self._store.write(next_epochs)
             failed.update(writes.failed)
             self._tell_epochs(assignments, writes.done)
             remaining = writes.stale
         for partition in remaining:
-            text = f"other programs wrote the leader of {partition} at each of {ATTEMPTS_MAX} attempts"
+            text = f"another program changed the leader of {partition} during each of {ATTEMPTS_MAX} attempts"
             failed[partition] = StateChangeFailed(text)
         return failed
 
@@ -380,7 +382,7 @@ class Reassignments:
             if isinstance(result, RegistryError) and result.code is not RegistryCode.BAD_VERSION:
                 return StateChangeFailed(f"the assignment of topic {topic} was not stored: {result}")
             stored = None
-        return StateChangeFailed(f"other programs wrote the topic {topic} at each of {ATTEMPTS_MAX} attempts")
+        return StateChangeFailed(f"another program changed topic {topic} during each of {ATTEMPTS_MAX} attempts")
 
     def _read_topic(self, topic: str) -> Steps[StoredTopic]:
         (data,) = yield from self._lookout.read_each((TOPIC.path(topic),))
@@ -419,7 +421,7 @@ class Reassignments:
             content = PARTITION_REASSIGNMENTS.encode(PartitionReassignments(tuple(rest)))
             (result,) = yield from checked(self._context.check, (SetData(path, content, data.stat.version),))
             if isinstance(result, RegistryError):
-                _log.error("%s keeps completed orders: %s", path, result)
+                _log.error("could not remove completed reassignments from %s: %s", path, result)
 
 
 def _without(some: Mapping[TopicPartition, A], others: Mapping[TopicPartition, object]) -> dict[TopicPartition, A]:

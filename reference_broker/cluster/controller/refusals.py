@@ -72,6 +72,10 @@ def tell_refusal(broker_id: int, api: str, error_code: int) -> None:
         error_code: the error code in the response.
     """
     if error_code == ErrorCode.STALE_BROKER_EPOCH:
-        _log.info("broker %d has registered again, and refuses %s for its former registration", broker_id, api)
+        _log.info(
+            "broker %d has registered again, and rejected %s because it was for the previous registration",
+            broker_id,
+            api,
+        )
     else:
-        _log.error("broker %d refuses %s with error code %d", broker_id, api, error_code)
+        _log.error("broker %d rejected %s with error code %d", broker_id, api, error_code)

@@ -135,7 +135,9 @@ class ReplicaStates:
             return
         assignment = context.assignment(partition)
         if broker_id not in assignment.replicas:
-            _log.error("adding the unassigned replica of %s on broker %d", partition, broker_id)
+            _log.error(
+                "adding a replica of %s on broker %d to the assignment, which did not include it", partition, broker_id
+            )
             context.assign(partition, assignment._replace(replicas=(*assignment.replicas, broker_id)))
 
     def _go_offline(self, broker_id: int, replicas: Sequence[Replica], batch: RequestBatch) -> Steps[None]:
@@ -163,7 +165,7 @@ class ReplicaStates:
                 return removed
             remaining = yield from self._remove_once(broker_id, remaining, removed)
         for partition in remaining:
-            _log.error("other programs wrote the ISR of %s at each of %d attempts", partition, ATTEMPTS_MAX)
+            _log.error("another program changed the ISR of %s during each of %d attempts", partition, ATTEMPTS_MAX)
         return removed
 
     def _remove_once(
@@ -178,7 +180,11 @@ class ReplicaStates:
                 if partition.topic in context.deletions:
                     removed.append(partition)  # an earlier controller had begun to delete the topic
                 else:
-                    _log.error("broker %d stays in the ISR of %s, whose leadership is not stored", broker_id, partition)
+                    _log.error(
+                        "broker %d stays in the ISR of %s, since the leader is not stored in the registry",
+                        broker_id,
+                        partition,
+                    )
             elif isinstance(leadership, KafkaWireError):
                 _log.error("broker %d stays in the ISR of %s: %s", broker_id, partition, leadership)
             elif broker_id in leadership.isr:

@@ -233,7 +233,7 @@ def _revise_config(path: str, revise: Revise, acl: tuple[Acl, ...]) -> Steps[Non
             raise outcome
         if data is None and outcome.code is RegistryCode.NO_NODE:
             yield from create_with_parents(parent_of(path), None, acl)
-    text = f"Other programs changed {path} at each of {ATTEMPTS_MAX} attempts."
+    text = f"Another program changed {path} during each of {ATTEMPTS_MAX} attempts."
     raise Refused(ErrorCode.REQUEST_TIMED_OUT, text)
 
 

@@ -161,7 +161,7 @@ class TopicDeletions:
             yield from delete_recursively(TOPIC.path(topic), check)
         except RegistryError as error:
             raise_if_of_all(error)
-            _log.error("topic %s stays in the registry: %s", topic, error)
+            _log.error("could not remove topic %s from the registry: %s", topic, error)
             return False
         for path in (TOPIC_CONFIG.path(topic), TOPIC_DELETION.path(topic)):
             if not (yield from delete_each(check, (path,))):

@@ -253,11 +253,13 @@ class ClassicGroup:
         """
         if instance_id is not None:
             if instance_id not in self.static_members:
-                raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {instance_id!r} is unknown")
+                raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown instance id {instance_id!r}")
             if self.static_members[instance_id] != member_id:
-                raise BrokerError(ErrorCode.FENCED_INSTANCE_ID, f"instance {instance_id!r} has another member id")
+                raise BrokerError(
+                    ErrorCode.FENCED_INSTANCE_ID, f"the instance id {instance_id!r} belongs to another member"
+                )
         if member_id not in self.members:
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown member id {member_id!r}")
         return self.members[member_id]
 
     def check_generation(self, generation_id: int) -> None:

@@ -120,7 +120,7 @@ class ClassicMembers:
             return self._join_known(group, request, reply, now_ms)
         member_id = request.new_member_id or f"{request.instance_id or request.client_id}-{self._new_id()}"
         if (size := len(member_id.encode())) > MAX_STRING_BYTES:
-            text = f"a member id with this client id would have {size} bytes, but the limit is {MAX_STRING_BYTES}"
+            text = f"a member id based on this client id would have {size} bytes; the limit is {MAX_STRING_BYTES}"
             raise BrokerError(ErrorCode.INVALID_REQUEST, text)
         if request.group_id not in self._groups:
             self._outbox.add_all(self._endings_of_other(request.group_id))

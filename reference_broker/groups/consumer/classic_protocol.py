@@ -156,7 +156,9 @@ class ClassicProtocolMembers:
         member, classic = _known(group, request.member_id, request.instance_id, request.generation_id)
         name, metadata = classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
-            raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group's protocol is {name}")
+            raise BrokerError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the request's protocol must match the group's protocol, {name}"
+            )
         awaited = self._changes.awaited_epoch(group, now_ms)
         if awaited > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(group, member, now_ms)

@@ -160,7 +160,7 @@ class Resolution:
         """Write the result as an operation of the shard, if the shard is still served."""
         if found is None:
             self._running.pop(group_id, None)
-            self._fail(group_id, f"their names exceed {_NAMES_CHARACTERS_MAX} characters", now_ms)
+            self._fail(group_id, f"the names exceed the limit of {_NAMES_CHARACTERS_MAX} characters", now_ms)
             return
         self._timers.at(now_ms, partial(self._write, group_id, run, version, found))
 

@@ -103,7 +103,7 @@ class Compaction:
         keys = KeyOffsets(self._tools.keys_bytes)
         yield from self._in_pieces(self._read_keys(before, keys, aborted))
         if keys.end_offset <= to_clean.first_offset:
-            raise OSError(f"compaction makes no progress at offset {to_clean.first_offset}")
+            raise OSError(f"compaction cannot get past offset {to_clean.first_offset}")
         before = [segment for segment in before if segment.base_offset < keys.end_offset]
         transactions = yield from self._blocking(lambda: CleanedTransactions(aborted))  # there may be millions
         cleaning = Cleaning(
@@ -195,7 +195,7 @@ class Compaction:
         try:
             # The newer record that makes another one obsolete may be gone, or about to be removed.
             if log.is_unsettled or log.truncations != self._truncations or not set(group).issubset(log.segments):
-                raise OSError("the log was truncated in the meantime")
+                raise OSError("the log was truncated during compaction")
             yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
         except Exception:
             with contextlib.suppress(OSError, BrokerError):

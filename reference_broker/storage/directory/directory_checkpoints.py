@@ -113,7 +113,7 @@ class DirectoryCheckpoints:
         try:
             self._forget()
         except OSError as error:
-            logger.warning("checkpoints still have entries of deleted topics: %s", error)
+            logger.warning("could not remove the entries of deleted topics from the checkpoints: %s", error)
 
     def clear(self, places: Collection[Partition]) -> None:
         """Drop the entries of deleted partitions with these names before new ones are created.

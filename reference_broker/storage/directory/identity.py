@@ -56,14 +56,18 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
     known = read_identity(disk)
     if known is None:
         if any(name.endswith("-0") for name in disk.names("")):
-            raise DamagedFile(disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
+            raise DamagedFile(
+                disk.describe(META_PROPERTIES), "the file is missing, although the data directory has partitions"
+            )
         known = MetaProperties(format_uuid(new_uuid()), str(node_id), format_uuid(new_uuid()))
         # The identity is written last: until it exists, a restart rewrites the other files.
         write_offsets(disk, RECOVERY_POINTS, {})
         write_next_producer_id(disk, 0)
         write_identity(disk, known)
     if known.version != WITH_NODE_ID:
-        raise ConfigurationError("data_dir", disk.describe(""), "it belongs to a broker in a ZooKeeper cluster")
+        raise ConfigurationError(
+            "data_dir", disk.describe(""), "the data directory belongs to a broker in a ZooKeeper cluster"
+        )
     if known.node_id != str(node_id):
         raise ConfigurationError("node_id", node_id, f"{disk.describe('')} belongs to node {known.node_id}")
     return known

@@ -80,7 +80,9 @@ def lock_directory(disk: Disk) -> Lock:
     try:
         return disk.lock(LOCK)
     except BlockingIOError:
-        raise ConfigurationError("data_dir", disk.describe(""), "it is in use by another broker") from None
+        raise ConfigurationError(
+            "data_dir", disk.describe(""), "the data directory is in use by another broker"
+        ) from None
 
 
 class LogDirectory:
@@ -287,7 +289,7 @@ class LogDirectory:
             for partition, reason in errors.items():
                 name = folder_of(*partition)
                 shown = name if has_folder_name(*partition) else quoted(name)
-                logger.error("the partition %s cannot be created: %s", shown, reason)
+                logger.error("could not create the partition %s: %s", shown, reason)
             done(errors)
 
         self.queue.do(prepare, created)
@@ -298,7 +300,9 @@ class LogDirectory:
         """Create the folders and logs of partitions; each partition gets a log or an error."""
         for place in places:
             if not has_folder_name(*place.partition):
-                errors[place.partition] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "this cannot be a folder name")
+                errors[place.partition] = BrokerError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "the partition's name is not a valid folder name"
+                )
                 continue
             try:
                 if self.folders.is_of(place.partition, place.topic_id):
@@ -425,7 +429,9 @@ class LogDirectory:
                 if self.log(*each) is None:
                     going.append(each)
                 else:  # by a creation that was in progress
-                    errors[each] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "it was created in the meantime")
+                    errors[each] = BrokerError(
+                        ErrorCode.KAFKA_STORAGE_ERROR, "the partition was created while it was being deleted"
+                    )
             return work
 
         def work() -> None:
@@ -441,7 +447,7 @@ class LogDirectory:
             if error is not None:
                 errors.update((each, storage_error(error)) for each in going)
             for each, reason in errors.items():
-                logger.error("cannot remove the folder of the deleted partition %s: %s", folder_of(*each), reason)
+                logger.error("could not remove the folder of the deleted partition %s: %s", folder_of(*each), reason)
             done(errors)
             if error is None:  # needs no queueing: no other code knows these folders
                 self.services.background(partial(self.folders.remove, retired), _removed)
@@ -526,7 +532,7 @@ class LogDirectory:
 
         def written(error: Exception | None) -> None:
             if error is not None:
-                logger.warning("the checkpoints cannot be written, so a restart after a crash takes longer: %s", error)
+                logger.warning("could not write the checkpoints, so a restart after a crash takes longer: %s", error)
             for waiting_done in waiting:
                 waiting_done(None if error is None else storage_error(error))
 

@@ -79,7 +79,9 @@ class PartitionFolders:
             # Rename the folder instead of removing it, since it may hold records of unknown origin.
             stray = self._free_name(place, topic_id, _STRAY)
             describe = self._disk.describe
-            logger.warning("%s belongs to no topic and is renamed to %s", describe(folder), describe(stray))
+            logger.warning(
+                "%s does not belong to any topic, and will be renamed to %s", describe(folder), describe(stray)
+            )
             self._disk.rename(folder, stray)
         self._disk.make_folder(folder)
         if topic_id != ZERO_UUID:  # like Kafka, which rejects a file with such an id
@@ -277,7 +279,7 @@ class PartitionFolders:
         for name in self._disk.names(""):
             stem = name.removesuffix(TEMPORARY_SUFFIX)
             if stem not in known and stem not in DIRECTORY_FILES and not name.endswith((_DELETED, _STRAY)):
-                logger.warning("%s belongs to no topic and is left alone", self._disk.describe(name))
+                logger.warning("%s does not belong to any topic, and is left alone", self._disk.describe(name))
 
 
 def _id_in(metadata: bytes | None) -> bytes | None:

@@ -178,7 +178,9 @@ class FileSlice:
         """
         data = self.file.read(self.position, self.size_bytes)
         if len(data) < self.size_bytes:
-            reason = f"the file has only {len(data)} of the {self.size_bytes} bytes that it had at {self.position}"
+            reason = (
+                f"the file has {len(data)} bytes from position {self.position} on, but had {self.size_bytes} before"
+            )
             raise OSError(errno.EIO, reason)
         return data
 
@@ -215,7 +217,7 @@ def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | N
 
 
 def write_file(disk: Disk, path: str, content: bytes) -> None:
-    """Write a small file that can be rebuilt; a crash may leave only a part of it."""
+    """Write a small file that can be rebuilt; a crash may leave only part of it."""
     file = disk.open(path, create=True)
     # An old file, or one left by a crash.
     if file.size_bytes:

@@ -176,7 +176,7 @@ def _reserve_reached(descriptor: int) -> str:
     kept = kept_from_logs(limit)
     if limit == resource.RLIM_INFINITY or descriptor < limit - kept:
         return ""
-    return f"{os.strerror(errno.EMFILE)}: the last {kept} of {limit} file descriptors are kept for connections"
+    return f"{os.strerror(errno.EMFILE)}: the last {kept} of {limit} file descriptors are reserved for connections"
 
 
 def _named(error: OSError, path: str) -> OSError:

@@ -200,7 +200,7 @@ def load_epochs(
             except DecodeError as error:
                 is_unknown = True
                 where = disk.describe(folder)
-                logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
+                logger.warning("%s: %s; later leader epochs in the same segment may be unknown", where, error)
     epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
     if is_cut or is_unknown:
         # Includes epochs whose records are all gone.
@@ -273,7 +273,7 @@ def _from_batches(disk: Disk, folder: str, segments: Iterable[Iterable[tuple[int
                     last = epoch
         except DecodeError as error:
             where = disk.describe(folder)
-            logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
+            logger.warning("%s: %s; later leader epochs in the same segment may be unknown", where, error)
 
 
 def read_last_epoch(disk: Disk) -> int:
@@ -285,7 +285,7 @@ def read_last_epoch(disk: Disk) -> int:
     content = (read_file(disk, LAST_EPOCH, _EPOCH_BYTES_MAX) or b"0").strip()
     if content.isdigit() and len(content) <= len(str(INT32_MAX)) and int(content) < INT32_MAX:
         return int(content)
-    logger.warning("%s: %.20r is not a leader epoch and is ignored", disk.describe(LAST_EPOCH), content)
+    logger.warning("%s: ignoring %.20r, which is not a leader epoch", disk.describe(LAST_EPOCH), content)
     return 0
 
 

@@ -145,7 +145,7 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
         if batch.leader_epoch > leader_epoch:
             break
         if batch.leader_epoch < 0:
-            raise _damaged(batch.base_offset, f"the leader epoch is {batch.leader_epoch}, but it must be 0 or higher")
+            raise _damaged(batch.base_offset, f"the leader epoch must be 0 or higher, got {batch.leader_epoch}")
         if batch.is_control:
             try:
                 markers[position] = list(markers_in(_Content(view), batch))
@@ -172,7 +172,7 @@ def _checked_bytes(view: memoryview) -> int:
             check_offsets(header, next_offset, OFFSET_MAX)
         except DecodeError as error:
             raise _damaged(header.base_offset, str(error)) from error
-        raise _damaged(header.base_offset, f"offset {header.last_offset} is too far above the first")
+        raise _damaged(header.base_offset, f"offset {header.last_offset} is too far above the first offset")
     return position
 
 
@@ -182,13 +182,13 @@ def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
         return None
     header = parse_header(view, position, position)
     if header.magic != BATCH_MAGIC:
-        reason = (
-            f"magic {header.magic} at offset {header.base_offset} is wrong: logs have batches of magic {BATCH_MAGIC}"
-        )
+        reason = f"the batch at offset {header.base_offset} must have magic {BATCH_MAGIC}, got {header.magic}"
         code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if header.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE
         raise BrokerError(code, reason)
     if header.size_bytes < BATCH_HEADER_BYTES:
-        raise _damaged(header.base_offset, f"the batch is only {header.size_bytes} bytes long")
+        raise _damaged(
+            header.base_offset, f"a batch must have at least {BATCH_HEADER_BYTES} bytes, got {header.size_bytes}"
+        )
     return header if header.size_bytes <= len(view) - position else None
 
 

@@ -259,7 +259,7 @@ class PartitionLog:
             reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
             raise LocalProtocolError(f"{self.folder} cannot begin leader epoch {leader_epoch}: {reason}")
         if self._waiting:  # a fetched part would be appended after the start of this epoch
-            self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} begins an epoch"))
+            self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} has a new epoch"))
         if leader_epoch > self.leader_epoch:
             self.epochs.begin(leader_epoch, self.next_offset)
 
@@ -544,7 +544,7 @@ class PartitionLog:
     def _follow(self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done) -> None:
         """Append the fetched batches from index `number` on, to the last segment and to new ones."""
         if from_offset != self.next_offset or not fetched.can_follow(number, self.segments, self.log_start_offset):
-            reason = f"fetched from offset {from_offset}, but the first batch has {fetched.batches[number].base_offset}"
+            reason = f"the batches fetched from offset {from_offset} begin at {fetched.batches[number].base_offset}"
             done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, and the log ends at {self.next_offset}"))
             return
         end = number
@@ -767,7 +767,7 @@ class PartitionLog:
 
     def fail(self, error: Exception) -> None:
         """Go offline, since the disk no longer matches the state of this log."""
-        logger.error("%s: the log goes offline: %s", self._services.disk.describe(self.folder), error)
+        logger.error("%s: taking the log offline: %s", self._services.disk.describe(self.folder), error)
         self.end(storage_error(error))
 
     def end(self, error: BrokerError) -> None:

@@ -192,7 +192,7 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
     kept = []
     for name in names:
         if not _is_of_log(name):
-            logger.warning("%s: unknown file, which is left alone", disk.describe(f"{folder}/{name}"))
+            logger.warning("%s: leaving an unknown file alone", disk.describe(f"{folder}/{name}"))
         elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
         else:
@@ -219,7 +219,7 @@ def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
     """Rewrite the segments that were not durable when a sync failed, which later syncs would skip."""
-    what = "a sync failed, so segments that may not be durable are rewritten"
+    what = "rewriting segments that may not be durable, since a sync failed"
     logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
     for base in bases:
         path = f"{folder}/{file_name(base, LOG_SUFFIX)}"

@@ -137,7 +137,7 @@ def pending_truncation(disk: Disk, folder: str) -> Truncation | None:
         if start_offset < 0 or end_offset < 0 or not content.endswith(b"\n"):
             raise ValueError
     except ValueError:
-        logger.warning("%s: %.40r does not describe a truncation and is ignored", disk.describe(path), content)
+        logger.warning("%s: ignoring %.40r, which does not describe a truncation", disk.describe(path), content)
         disk.remove(path)
         return None
     return Truncation(start_offset, end_offset)

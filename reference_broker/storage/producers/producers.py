@@ -235,7 +235,7 @@ class Producers:
             return found
         epoch = NO_PRODUCER_EPOCH if producer is None else producer.epoch
         if batch.producer_epoch < epoch:
-            reason = f"producer {batch.producer_id} has epoch {epoch}, but the batch has {batch.producer_epoch}"
+            reason = f"producer {batch.producer_id} has epoch {epoch}, but the batch has epoch {batch.producer_epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         start = None if producer is None else producer.transaction_start
         if batch.is_transactional and (start is None or batch.producer_epoch != epoch):
@@ -256,14 +256,14 @@ class Producers:
         if verification is not None:
             is_unknown = producer is None or not producer.batches
             if verification.has_epoch_per_transaction and is_unknown and first != 0:
-                raise _out_of_order(batch, "0 from a producer without state")
+                raise _out_of_order(batch, "0 (the producer has no state)")
             if first > verification.lowest_sequence:
-                raise _out_of_order(batch, f"{verification.lowest_sequence}, the lowest seen")
+                raise _out_of_order(batch, f"{verification.lowest_sequence} or lower")
         if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
             return
         if epoch != producer.epoch:
             if first != 0:
-                raise _out_of_order(batch, f"0 for the new epoch {epoch} after {producer.epoch}")
+                raise _out_of_order(batch, f"0 (the epoch changed from {producer.epoch} to {epoch})")
         elif first != (expected := sequence_after(producer.last_sequence, 1)):
             raise _out_of_order(batch, str(expected))
 
@@ -321,7 +321,7 @@ class Producers:
         """
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
-            reason = f"producer {producer_id} has epoch {producer.epoch}, but the batch has {epoch}"
+            reason = f"producer {producer_id} has epoch {producer.epoch}, but the batch has epoch {epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if self.has_open_transaction(producer_id, epoch):
             return None
@@ -361,14 +361,13 @@ class Producers:
             # For a repeated marker, no transaction is open. An epoch at its maximum cannot increase.
             is_late = producer.transaction_start is not None and marker.producer_epoch != _INT16_MAX
         if is_late:
-            reason = (
-                f"producer {marker.producer_id} has epoch {producer.epoch}, but the marker has {marker.producer_epoch}"
-            )
+            known = f"producer {marker.producer_id} has epoch {producer.epoch}"
+            reason = f"{known}, but the marker has epoch {marker.producer_epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if marker.coordinator_epoch < producer.coordinator_epoch:
             reason = (
-                f"the coordinator epoch is {marker.coordinator_epoch}, "
-                f"but the last marker has {producer.coordinator_epoch}"
+                f"the marker has coordinator epoch {marker.coordinator_epoch}, "
+                f"but the last marker had epoch {producer.coordinator_epoch}"
             )
             raise BrokerError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, reason)
 
@@ -455,5 +454,5 @@ def _duplicate(producer: Producer, batch: BatchHeader) -> AppendedBatch | None:
 
 
 def _out_of_order(batch: BatchHeader, expected: str) -> BrokerError:
-    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}; expected {expected}"
+    reason = f"producer {batch.producer_id}: expected sequence {expected}, got {batch.base_sequence}"
     return BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

@@ -503,13 +503,13 @@ class Segment:
         if self._index.load() and self._index.last_position < max(self.size_bytes, 1):
             return True
         self._index.clear()
-        logger.warning("%s: an index is missing or damaged, and is rebuilt", self.where)
+        logger.warning("%s: an index is missing or damaged, and will be rebuilt", self.where)
         return False
 
     def _has_times(self) -> bool:
         """Load the index by time; return whether it is plausible."""
         if not self._load_times(self._time_index):
-            logger.warning("%s: an index is missing or damaged, and is rebuilt", self.where)
+            logger.warning("%s: an index is missing or damaged, and will be rebuilt", self.where)
             return False
         if (entry := self._time_index.last_entry) is not None:
             self._max_timestamp, self._max_timestamp_offset = entry

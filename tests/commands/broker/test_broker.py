@@ -85,7 +85,7 @@ def test_configuration_file(tmp_path):
         assert process.returncode == 0
     assert log.count("\n") == 2
     assert f"{config}:4: num.io.threads: without effect: one event loop does the work of these threads\n" in log
-    assert f"{config}:6: no.such.thing: without effect: the name is unknown" in log
+    assert f"{config}:6: no.such.thing: without effect: unknown configuration" in log
     assert "node.id=6" in (data / "meta.properties").read_text()
 
 
@@ -157,8 +157,8 @@ def status_of(*arguments: str) -> int | str | None:
     ("text", "reason"),
     [
         ("num.partitions=no", ":1: num.partitions='no': expected an integer"),
-        ("node.id=1\nlisteners=nonsense", ":2: listeners='nonsense': 'nonsense' is not NAME://host:port"),
-        ("\nlisteners=SSL://:0", ":2: listeners='SSL://:0': listener SSL needs SSL"),
+        ("node.id=1\nlisteners=nonsense", ":2: listeners='nonsense': 'nonsense' is not of the form NAME://host:port"),
+        ("\nlisteners=SSL://:0", ":2: listeners='SSL://:0': the listener SSL has the protocol SSL"),
         ("a=\\u1", "line 1: "),
     ],
 )

@@ -24,7 +24,7 @@ def request(broker: ControllingBroker, broker_id: int) -> AllocateProducerIdsReq
 
 def test_blocks_follow_each_other(broker: ControllingBroker) -> None:
     answer = broker.begin(request(broker, 1), 0)
-    assert isinstance(answer, DelayedOperation), "it waits for the registry"
+    assert isinstance(answer, DelayedOperation), "the request waits for the registry"
     blocks = [broker.read(answer, 0), broker.ask(request(broker, 0), 0)]
     assert [(each.error_code, each.producer_id_start, each.producer_id_len) for each in blocks] == [
         (ErrorCode.NONE, 0, 1000),

@@ -40,7 +40,7 @@ def broker() -> ControllingBroker:
 @pytest.mark.parametrize("version", removed_versions(ApiKey.ALTER_PARTITION))
 def test_every_version(broker: ControllingBroker, version: int) -> None:
     answer = broker.begin(request(broker, [1], version), version)
-    assert isinstance(answer, DelayedOperation), "it waits for the registry"
+    assert isinstance(answer, DelayedOperation), "the request waits for the registry"
     response = broker.read(answer, version)
     assert response.error_code == ErrorCode.NONE
     (topic,) = response.topics

@@ -58,7 +58,7 @@ def invalid(text: str) -> tuple[int, str]:
 
 def test_moves_begin_are_replaced_and_cancelled(broker: ControllingBroker) -> None:
     answer = broker.begin(request("t", {0: [2, 1], 1: None, 9: [0]}), VERSION)
-    assert isinstance(answer, DelayedOperation), "it waits for the registry"
+    assert isinstance(answer, DelayedOperation), "the request waits for the registry"
     assert results(broker.read(answer, VERSION)) == {("t", 0): DONE, ("t", 1): NOT_MOVED, ("t", 9): UNKNOWN}
     assert broker.cluster.assignment("t").adding_replicas == {0: (2,)}
     assert results(broker.ask(request("t", {0: [1, 2, 0]}), VERSION)) == {("t", 0): DONE}

@@ -21,7 +21,7 @@ def test_every_version(bench, version):
     assert response.error_code == ErrorCode.NONE
     listed = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
     assert listed == bench.core.parts["advertised"]
-    assert listed[ApiKey.PRODUCE] == (0, 13), "otherwise librdkafka up to 2.5 does not compress"
+    assert listed[ApiKey.PRODUCE] == (0, 13), "without this, librdkafka up to 2.5 does not compress"
     assert bench.core.requests.served[ApiKey.PRODUCE].first == 3
 
 

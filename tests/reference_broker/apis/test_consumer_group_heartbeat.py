@@ -42,9 +42,9 @@ def test_a_regular_expression_finds_topics_that_come_and_forgets_those_that_go(b
     bench.core.topics.delete(bench.store.topics["t"], bench.now_ms, lambda _: None)
     assert beat(3, topic_id) == (4, 1)
     bench.create()
-    assert beat(4) == (5, 2), "immediately, as the name is known"
+    assert beat(4) == (5, 2), "the request is answered immediately, since the name is known"
     bench.restart()
-    assert beat(5) == (5, None), "it has been taken over"
+    assert beat(5) == (5, None), "the member has been taken over"
 
 
 def test_errors(bench):

@@ -36,7 +36,7 @@ def request(broker: ControllingBroker, version: int) -> ControlledShutdownReques
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version(broker: ControllingBroker, version: int) -> None:
     answer = broker.begin(request(broker, version), version)
-    assert isinstance(answer, DelayedOperation), "it waits for the registry"
+    assert isinstance(answer, DelayedOperation), "the request waits for the registry"
     response = broker.read(answer, version)
     remaining = [(each.topic_name, each.partition_index) for each in response.remaining_partitions]
     assert (response.error_code, remaining) == (ErrorCode.NONE, [("t", 1)])

@@ -177,7 +177,7 @@ def test_topics_that_are_created_hold_up_nothing():
     while waiting.response is None:
         work.run(1)
     assert results(waiting.response) == [(0, 0, ErrorCode.NONE)]
-    assert len(created) == 2, "one already in progress, and one for all the others"
+    assert len(created) == 2, "one sync was already in progress, and another covers all the other requests"
 
 
 def test_failed_checkpoint_is_reported():

@@ -159,7 +159,7 @@ def test_failing_disk():
     disk.plan = fail_at(disk.calls + 1)
     (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=60_000)).responses
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert not bench.produce(produced(b"x")).error_code, "it is still there"
+    assert not bench.produce(produced(b"x")).error_code, "the topic still exists"
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0])

@@ -26,7 +26,7 @@ def test_several_brokers(bench, version):
     response = bench.ask(DescribeClusterRequest(), version)
     found = [(each.broker_id, each.host, each.port, each.rack) for each in response.brokers]
     assert found == [(1, "broker", 9092, None), (2, "other", 9092, "east")]
-    assert response.controller_id == 3, "whether or not the client can reach it"
+    assert response.controller_id == 3, "the broker is listed whether or not the client can reach it"
     bench.core.metadata.publish(controller_id=NO_CONTROLLER_ID)
     bench.peer = INSIDE
     response = bench.ask(DescribeClusterRequest(), version)

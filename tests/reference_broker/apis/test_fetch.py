@@ -333,7 +333,7 @@ def test_session_reads_again_only_what_is_not_read_to_its_end(bench, monkeypatch
     bench.ask(request(session_id=session, session_epoch=2), 12)
     assert read == [0, 1, 1]
     bench.ask(request(session_id=session, session_epoch=3), 12)
-    assert read == [0, 1, 1, 1], "the client has not confirmed that it received it"
+    assert read == [0, 1, 1, 1], "the client has not confirmed that it received the response"
 
 
 def test_session_that_waits_forgets_an_error_that_is_over(bench):

@@ -215,7 +215,9 @@ def test_a_divergence_is_an_answer(bench):
     assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (EPOCH, 2)
     session_id = begun(bench, 2)
     response = bench.follow(2, session_id=session_id, session_epoch=1, last_fetched_epoch=EPOCH + 1)
-    assert partition_in(response).diverging_epoch.end_offset == 2, "even if nothing else has changed"
+    assert partition_in(response).diverging_epoch.end_offset == 2, (
+        "the response is sent even if nothing else has changed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_a_consumer_that_names_its_last_epoch_learns_of_a_divergence(bench, offs
     if diverging[0] >= 0:
         assert partition.high_watermark == 3
         waiting = bench.consume(offset, last_fetched_epoch=last_epoch, max_wait_ms=500, min_bytes=1)
-        assert waiting.diverging_epoch.epoch == diverging[0], "at once"
+        assert waiting.diverging_epoch.epoch == diverging[0], "the response is sent at once"
 
 
 @pytest.fixture

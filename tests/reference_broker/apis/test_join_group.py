@@ -57,7 +57,7 @@ def test_static_leader_that_comes_back_is_told_in_its_version_not_to_assign(benc
     if version >= 9:
         assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 1)
     else:
-        assert (back.leader, len(back.members)) == (before, 0), "the response names another leader"
+        assert (back.leader, len(back.members)) == (before, 0), "the response has another leader"
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))

@@ -128,7 +128,9 @@ def test_records_that_come_at_any_time_are_sent(bench):
         sent = {part.partition_index: part.records for part in response.responses[0].partitions}
         if not sent[last]:
             news = bench.ask(FetchRequest(session_id=response.session_id, session_epoch=1, max_wait_ms=0), 12)
-            assert [part.partition_index for part in news.responses[0].partitions] == [last], f"after {steps} steps"
+            assert [part.partition_index for part in news.responses[0].partitions] == [last], (
+                f"the test failed after {steps} steps"
+            )
         wanted[last].fetch_offset = offset + 1
         steps += 1
     assert steps > 3

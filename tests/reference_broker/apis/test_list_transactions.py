@@ -94,7 +94,7 @@ def test_ids_of_many_characters(filled):
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
     delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="(?i)[P-Q]-.*|G.*"))
-    assert turns_until(filled, delayed), "others are served between ids with few common characters"
+    assert turns_until(filled, delayed), "other requests are served between ids with few common characters"
     assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "Grüße 1"}
     refused = filled.ask(ListTransactionsRequest(transactional_id_pattern=r"\p{Han}"))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "non-ASCII characters"
@@ -102,7 +102,9 @@ def test_ids_of_many_characters(filled):
 
 def test_others_are_served_between_ids_that_are_many(monkeypatch):
     monkeypatch.setattr(list_transactions, "_SLICE_CHARACTERS", 7)
-    assert list(list_transactions._matching("a*", ["aaaa"] * 5)) == [None] * 2, "after every second id"
+    assert list(list_transactions._matching("a*", ["aaaa"] * 5)) == [None] * 2, (
+        "other requests are served after every second id"
+    )
 
 
 def test_ids_without_common_characters_are_matched_in_turns(filled):

@@ -66,7 +66,7 @@ def test_a_topic_is_there_when_the_image_shows_it(broker: ControllingBroker, ver
     answer = broker.begin(CreateTopicsRequest([Creatable("t", 3, -1)], TIMEOUT_MS), version)
     assert isinstance(answer, DelayedOperation)
     assert answer.response is None
-    assert broker.cluster.assignment("t").partitions == {0: (0, 1), 1: (1, 2), 2: (2, 0)}, "the default of two replicas"
+    assert broker.cluster.assignment("t").partitions == {0: (0, 1), 1: (1, 2), 2: (2, 0)}, "the default is two replicas"
     broker.show()
     (result,) = broker.read(answer, version).topics
     assert (result.name, result.error_code) == ("t", ErrorCode.NONE)

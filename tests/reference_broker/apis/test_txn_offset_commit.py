@@ -79,7 +79,7 @@ def test_members_of_a_classic_group(bench):
     x = Transacting(bench)
     member_id = join(bench)
     assert x.commit_offset(7, member_id=member_id, generation_id=1) == NONE
-    assert x.commit_offset(7) == NONE, "from before KIP-447"
+    assert x.commit_offset(7) == NONE, "clients from before KIP-447 send no member id"
     assert x.commit_offset(7, member_id=member_id, generation_id=2) == ErrorCode.ILLEGAL_GENERATION
     assert x.commit_offset(7, member_id="who", generation_id=1) == ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -85,7 +85,7 @@ def test_every_version_is_sent_as_named(channeled: Channeled, kind: type[Message
 def test_requests_to_the_own_broker_stay_in_the_process(channeled: Channeled) -> None:
     channeled.connect(OWN)
     outcomes = channeled.send(OWN)
-    assert channeled.own == [], "in a later turn of the loop"
+    assert channeled.own == [], "the callback runs in a later turn of the loop"
     channeled.simulation.run(10)
     ((request, done),) = channeled.own
     assert (type(request.message), request.version) == (LeaderAndIsrRequest, 4)

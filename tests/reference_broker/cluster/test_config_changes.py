@@ -108,7 +108,7 @@ def test_only_what_a_notification_names_is_read(registry: Bench) -> None:
         "/config/brokers/1",
     ]
     registry.notify(b'{"version":1,"entity_type":"topics","entity_name":"u"}')
-    assert reads[-1] == "/config/topics/u", "the format of releases before 0.10.1"
+    assert reads[-1] == "/config/topics/u", "this is the format of releases before 0.10.1"
 
 
 #: Notifications that are damaged, or that name no resource which this broker follows.
@@ -169,7 +169,9 @@ def test_a_notification_that_is_deleted_before_it_is_read(registry: Bench) -> No
     registry.put("/config/topics/u", CONFIG % 3)
     registry.configure("topics/t", 2)
     assert registry.data(f"{CHANGE}0000000000") is None
-    assert (registry.value("t"), registry.value("u")) == ("2", "3"), "whatever the notification named"
+    assert (registry.value("t"), registry.value("u")) == ("2", "3"), (
+        "all configurations are read, whatever the notification says"
+    )
 
 
 def test_a_notification_that_comes_while_another_is_read(registry: Bench) -> None:
@@ -201,7 +203,7 @@ def test_a_number_that_no_notification_should_have(registry: Bench) -> None:
     registry.write(Create(f"{CHANGE}2147483647", b""))
     registry.owner.run_all()
     registry.configure("topics/t", 2)
-    assert registry.value("t") == "2", "although the notification's number is lower than the last one"
+    assert registry.value("t") == "2", "the notification is read although its number is lower than the last one"
 
 
 def test_a_parent_that_was_made_anew(registry: Bench) -> None:
@@ -231,7 +233,7 @@ def test_notifications_are_deleted_when_they_are_old(registry: Bench) -> None:
     registry.configure("topics/t", 2)
     registry.now_ms += EXPIRATION_MS
     registry.configure("topics/t", 3)
-    assert registry.data(f"{CHANGE}0000000000") is not None, "it is not 15 minutes old yet"
+    assert registry.data(f"{CHANGE}0000000000") is not None, "the notification is not 15 minutes old yet"
     registry.now_ms += 1
     registry.configure("topics/t", 4)
     assert [registry.data(f"{CHANGE}000000000{number}") is None for number in range(3)] == [True, False, False]
@@ -247,7 +249,7 @@ def test_an_old_notification_that_cannot_be_deleted(registry: Bench, code: Regis
     registry.now_ms += EXPIRATION_MS + 1
     registry.configure("topics/t", 3)
     assert registry.value("t") == "3"
-    assert registry.timers.next_deadline_ms is None, "this causes no re-read"
+    assert registry.timers.next_deadline_ms is None, "this must not cause a re-read"
     registry.configure("topics/t", 4)
     assert registry.value("t") == "4"
 

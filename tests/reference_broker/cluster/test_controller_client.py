@@ -72,7 +72,7 @@ class Asking:
     def ask(self, timeout_ms: int = TIMEOUT_MS, *, repeats: bool = True) -> Outcomes:
         outcomes = Outcomes()
         self.client.ask(AllocateProducerIdsRequest(OWN, 1), outcomes, timeout_ms, repeats=repeats)
-        assert outcomes.all == [], "never before `ask` returns"
+        assert outcomes.all == [], "the callback must not run before `ask` returns"
         return outcomes
 
 
@@ -191,7 +191,7 @@ def test_a_request_follows_a_controller_that_moves_while_the_former_is_paused(as
     assert asking.bench.nodes() == [1, 2]
     late.answer(response())
     asking.simulation.run(LONG_MS)
-    assert len(outcomes.all) == 1, "the former controller's answer comes too late"
+    assert len(outcomes.all) == 1, "the former controller's response arrives too late"
 
 
 @pytest.mark.parametrize("trouble", ["none", "other", "down", "lost", "paused"])
@@ -255,7 +255,7 @@ def test_a_pause_that_was_ended_does_not_end_again(asking: Asking) -> None:
 def test_this_broker_is_asked_in_the_process_if_it_is_the_controller(asking: Asking) -> None:
     asking.client.moved(OWN)
     outcomes = asking.ask()
-    assert asking.own == [], "in a later turn of the loop"
+    assert asking.own == [], "the callback runs in a later turn of the loop"
     asking.simulation.run(10)
     asking.own.pop()(response(ErrorCode.NOT_CONTROLLER))
     assert outcomes.all == []

@@ -437,7 +437,7 @@ def test_a_failed_disk_ends_the_registry(caplog: pytest.LogCaptureFixture) -> No
         for operation in (GetData("/a"), Create("/b"), Delete("/a"), GetChildren("/")):
             assert owner.code(registry, operation) == "STORAGE_FAILED"
     assert owner.events == []
-    assert "the registry could not be written, and is shutting down" in caplog.text
+    assert "could not write the registry, which is shutting down" in caplog.text
     after = EmbeddedBench(disk.crash())
     data = after.owner.ask(after.registry(), GetData("/a"))
     assert isinstance(data, Data)
@@ -466,7 +466,7 @@ def test_everything_waits_for_room(caplog: pytest.LogCaptureFixture) -> None:
     assert disk.used_bytes == 100_000, "part of a write was left behind"
     bench.embedded.write_again()
     owner.run_all()
-    assert (written, caplog.text.count("the registry could not be written, and will retry")) == ([], 1)
+    assert (written, caplog.text.count("could not write the registry, and will retry")) == ([], 1)
     other.truncate(0)
     # The next operation retries the write, but not immediately.
     more = owner.submit(one, Exists("/a"))

@@ -137,7 +137,7 @@ TOPICS = [
     ("x", topic(partitions=[[0]]), "/brokers/topics/x: partitions: "),
     ("x", topic(partitions={"0": 7}), "/brokers/topics/x: partitions.0: "),
     ("x", topic(partitions={"2147483648": [0]}), "/brokers/topics/x: partitions.2147483648: "),
-    ("x", topic(partitions={"0": [0], "-1": [0, 1]}), "/brokers/topics/x: partitions.-1: a partition number"),
+    ("x", topic(partitions={"0": [0], "-1": [0, 1]}), "/brokers/topics/x: partitions.-1: the partition number"),
     ("x", topic(topic_id="!"), "/brokers/topics/x: topic_id: "),
     ("n" * 300, topic(), f"/brokers/topics/{'n' * 300}: Topic name is invalid: the length"),
     ("a b", topic(), "/brokers/topics/a b: Topic name is invalid: 'a b' contains"),
@@ -199,10 +199,14 @@ REGISTRATIONS = [
     ("7", b"", "/brokers/ids/7: has no content"),
     ("7", b"\xff", "/brokers/ids/7: not UTF-8"),
     ("7", registration(endpoints=["nonsense"]), "/brokers/ids/7: endpoints: 'nonsense' is not of the form"),
-    ("7", registration(endpoints=["PLAINTEXT://h:70000"]), "/brokers/ids/7: endpoints: 'PLAINTEXT://h:70000' has no"),
+    (
+        "7",
+        registration(endpoints=["PLAINTEXT://h:70000"]),
+        "/brokers/ids/7: endpoints: the port in 'PLAINTEXT://h:70000' must",
+    ),
     ("7", registration(endpoints=["PLAINTEXT://a:1", "PLAINTEXT://b:2"]), "/brokers/ids/7: endpoints: several"),
     ("7", registration(listener_security_protocol_map={"PLAINTEXT": "X"}), "/brokers/ids/7: endpoints: 'PLAINTEXT://"),
-    ("-1", registration(), "/brokers/ids/-1: broker_id: -1 is negative"),
+    ("-1", registration(), "/brokers/ids/-1: broker_id: the broker id must be 0 or higher, got -1"),
     ("01", registration(), "/brokers/ids/01: broker_id: '01' is not an int32"),
     ("9999999999", registration(), "/brokers/ids/9999999999: broker_id: "),
     ("x", registration(), "/brokers/ids/x: broker_id: "),
@@ -219,7 +223,9 @@ def test_registrations(
     cluster.start(2)
     assert sorted(cluster.controller.context.brokers) == [0, 1, 2]
     (line,) = lines(caplog)
-    assert line.startswith(f"ignoring a registration: {said}"), "logged once, however often brokers come and go"
+    assert line.startswith(f"ignoring a registration: {said}"), (
+        "the error is logged once, however often brokers come and go"
+    )
     goes_on(cluster)
 
 
@@ -234,7 +240,7 @@ def test_a_registration_that_changes_is_told_again(cluster: Cluster, caplog: pyt
     assert len(lines(caplog)) == 1
     put(cluster, BROKER.path(7), registration())
     put(cluster, BROKER.path(7), b"[]")
-    assert any("/brokers/ids/7: " in line for line in lines(caplog)), "it was intact in between"
+    assert any("/brokers/ids/7: " in line for line in lines(caplog)), "the node was intact in between"
 
 
 def test_a_broker_that_cannot_be_reached_is_told_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -251,7 +257,10 @@ STATES = [
     (state(leader_recovery_state=9), "/brokers/topics/t/partitions/0/state: leader_recovery_state: "),
     (state(isr=[]), "no leader was elected for t-0: Failed to elect leader for partition t-0"),
     (state(isr=[7, 8], leader=7), "no leader was elected for t-0: Failed to elect leader for partition t-0"),
-    (state(controller_epoch=99), "the leader of t-0 was written by the controller of epoch 99; this one has epoch 2"),
+    (
+        state(controller_epoch=99),
+        "the leader of t-0 was written by a controller with epoch 99; this controller has epoch 2",
+    ),
     (state(leader_epoch=2**31 - 1), "no leader was elected for t-0: leader_epoch: 2147483648 is not an int32"),
 ]
 
@@ -261,7 +270,7 @@ def test_states_of_partitions(cluster: Cluster, caplog: pytest.LogCaptureFixture
     """An unusable state leaves its partition without a leader, and is not overwritten."""
     put(cluster, PARTITION_STATE.path("t", 0), content)
     pass_time(cluster)
-    assert lines(caplog) == [], "no broker has to read it"
+    assert lines(caplog) == [], "no broker has to read the node"
     goes_on(cluster)
     found = lines(caplog)
     assert any(said in line for line in found)
@@ -281,15 +290,15 @@ def test_states_that_an_election_mends(cluster: Cluster, content: bytes) -> None
 
 
 ORDERS = [
-    (REASSIGN, b"!", "the order cannot be read: /admin/reassign_partitions: not JSON"),
-    (REASSIGN, b"", "the order cannot be read: /admin/reassign_partitions: has no content"),
-    (REASSIGN, b"\xff", "the order cannot be read: /admin/reassign_partitions: not UTF-8"),
+    (REASSIGN, b"!", "the requested reassignments cannot be read: /admin/reassign_partitions: not JSON"),
+    (REASSIGN, b"", "the requested reassignments cannot be read: /admin/reassign_partitions: has no content"),
+    (REASSIGN, b"\xff", "the requested reassignments cannot be read: /admin/reassign_partitions: not UTF-8"),
     (REASSIGN, order(moved("t", 0, 0, 0)), "/admin/reassign_partitions: refusing to reassign t-0: Duplicate"),
     (REASSIGN, order(moved("t", 0, -1)), "/admin/reassign_partitions: refusing to reassign t-0: Invalid"),
     (REASSIGN, order(moved("t", 0)), "/admin/reassign_partitions: refusing to reassign t-0: Empty"),
     (REASSIGN, order(moved("z", 0, 1)), "/admin/reassign_partitions: refusing to reassign z-0: The part"),
     (REASSIGN, order(moved("t", -1, 1)), "/admin/reassign_partitions: refusing to reassign t--1: The part"),
-    (ELECT, b"[]", "the order cannot be read: /admin/preferred_replica_election: [] is not an object"),
+    (ELECT, b"[]", "the list of partitions cannot be read: /admin/preferred_replica_election: [] is not an object"),
     (ELECT, order(moved("z", 0)), "/admin/preferred_replica_election: could not elect the preferred leaders of 1"),
     (
         ELECT,
@@ -379,7 +388,7 @@ def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptu
     cluster.kill(0)
     pass_time(cluster)
     found = lines(caplog)
-    assert len(found) == 2, "each broker logs it once"
+    assert len(found) == 2, "each broker logs the error once"
     assert all("/controller_epoch: " in line for line in found)
     assert CONTROLLER.path() not in cluster.tree.nodes
     put(cluster, CONTROLLER_EPOCH.path(), b"8")
@@ -393,7 +402,7 @@ def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptu
     cluster.brokers[former].registry.expire()
     cluster.brokers[former].registry.open()
     pass_time(cluster)
-    assert sum("/controller_epoch: " in line for line in lines(caplog)) == 1, "it was repaired in between"
+    assert sum("/controller_epoch: " in line for line in lines(caplog)) == 1, "the node was repaired in between"
 
 
 def test_a_registration_of_a_controller_that_cannot_be_read(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -401,7 +410,7 @@ def test_a_registration_of_a_controller_that_cannot_be_read(cluster: Cluster, ca
     put(cluster, CONTROLLER.path(), b"{")
     pass_time(cluster)
     found = lines(caplog)
-    assert len(found) == 3, "each broker logs it once"
+    assert len(found) == 3, "each broker logs the error once"
     assert all(line.startswith("the controller is unknown: /controller: not JSON") for line in found)
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
     cluster.settle()

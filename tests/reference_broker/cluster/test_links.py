@@ -38,7 +38,7 @@ def ask(bench: Bench, target: Target = FIRST, **more: Any) -> Outcomes:
     outcomes = Outcomes()
     given = {"timeout_ms": TIMEOUT_MS, "purpose": Purpose.CONTROL} | more
     bench.links.ask(target, HeartbeatRequest("g"), outcomes, **given)
-    assert outcomes.all == [], "never before `ask` returns"
+    assert outcomes.all == [], "the callback must not run before `ask` returns"
     return outcomes
 
 
@@ -132,7 +132,7 @@ def test_a_broker_that_registers_again_at_its_address(bench: Bench) -> None:
     bench.simulation.run(100)
     bench.links.drop(7)
     bench.simulation.run(10)
-    assert (outcomes.all, bench.simulation.open_links()) == ([], 1), "no such broker"
+    assert (outcomes.all, bench.simulation.open_links()) == ([], 1), "there is no such broker"
     woken = bench.wakes
     bench.links.drop(1)
     assert bench.wakes == woken + 1

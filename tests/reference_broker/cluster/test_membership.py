@@ -113,7 +113,9 @@ def test_links_know_the_brokers_of_the_image() -> None:
     bench = Bench()
     bench.show(1, 2, 3)
     bench.show(1, 2, 3)
-    assert bench.peers.known == [({2: Address("host2", 9_092), 3: Address("host3", 9_092)}, 2)], "only changes"
+    assert bench.peers.known == [({2: Address("host2", 9_092), 3: Address("host3", 9_092)}, 2)], (
+        "only changes are reported"
+    )
     assert bench.membership.client.controller_id == 2
     bench.show(1, controller_id=-1)
     assert bench.peers.known[1:] == [({}, None)]

@@ -160,7 +160,7 @@ def test_the_first_registration(bench: Bench) -> None:
     assert (registration.state, registration.epoch) == (RegistrationState.REGISTERED, bench.node().czxid)
     assert bench.told == [registration.epoch, ("done", registration.epoch)]
     assert not bench.timers
-    with pytest.raises(RuntimeError, match="broker 1 has registered before"):
+    with pytest.raises(RuntimeError, match="broker 1 has already been registered"):
         registration.register_first(0, bench.told.append, bench.told.append)
 
 
@@ -181,7 +181,7 @@ def test_a_former_process_is_waited_for(bench: Bench, caplog: pytest.LogCaptureF
     assert bench.node().ephemeral_owner == one.session_id
     assert bench.told == [registration.epoch, ("done", registration.epoch)]
     assert not bench.timers
-    waits = f"broker 1: waiting for a registration with its id to end: session {killed:#x}, which advertises"
+    waits = f"broker 1: waiting for another registration with the same id to end: session {killed:#x}, which advertises"
     assert caplog.text.count(f"{waits} 'PLAINTEXT://other:9092'") == 1
 
 
@@ -196,7 +196,7 @@ def test_another_broker_with_the_id_is_refused_after_a_while(bench: Bench) -> No
     (error,) = bench.told
     assert isinstance(error, ConfigurationError)
     holder = f"session {two.session_id:#x}, which advertises 'PLAINTEXT://other:9092'"
-    assert str(error) == f"broker.id=1: another broker has registered this id: {holder}"
+    assert str(error) == f"broker.id=1: another broker is registered with this id: {holder}"
     assert registration.state is RegistrationState.CLOSED
     # The broker does not register later.
     two.close(0)
@@ -367,7 +367,9 @@ def test_another_broker_has_taken_the_id_meanwhile(bench: Bench, caplog: pytest.
     for _ in range(3):
         bench.pass_time(REPEAT_PAUSE_MS)
     assert (registration.state, bench.told) == (RegistrationState.LOST, [])
-    problem = "broker 1: it could not register again, and will retry: another broker has registered its id: session"
+    problem = (
+        "broker 1: could not register again, and will retry: another broker is registered with the same id: session"
+    )
     assert caplog.text.count(problem) == 1
     two.close(0)
     # The watch is enough.
@@ -385,7 +387,7 @@ def test_a_registration_that_fails_is_repeated(bench: Bench, caplog: pytest.LogC
     bench.owner.run_all()
     bench.pass_time(REPEAT_PAUSE_MS)
     assert (registration.state, bench.told, bench.timers) == (RegistrationState.LOST, [], 1)
-    assert caplog.text.count(f"it could not register again, and will retry: NO_AUTH: {PATH}") == 1
+    assert caplog.text.count(f"could not register again, and will retry: NO_AUTH: {PATH}") == 1
     bench.embedded.plan = None
     bench.pass_time(REPEAT_PAUSE_MS - 1)
     assert bench.told == []

@@ -453,7 +453,9 @@ def test_a_configuration_is_changed(registry: TopicsBench) -> None:
     topic = registry.present("t")
 
     def revise(before: Mapping[str, str]) -> Mapping[str, str]:
-        assert before == {"retention.ms": "1", "segment.ms": "9"}, "the stored configuration, whatever the image shows"
+        assert before == {"retention.ms": "1", "segment.ms": "9"}, (
+            "the result is the stored configuration, whatever the image shows"
+        )
         return {"segment.ms": "9", "flush.ms": "5"}
 
     registry.topics.configure(topic, revise, registry.ended.append)
@@ -624,7 +626,7 @@ def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: TopicsB
     registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
     registry.show(CONSUMER_OFFSETS_TOPIC, count=3)
     topic = registry.present(CONSUMER_OFFSETS_TOPIC)
-    assert registry.topics.size_of(topic) == 0, "not read yet; a wrong size would misplace groups"
+    assert registry.topics.size_of(topic) == 0, "the size has not been read yet; a wrong size would misplace groups"
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
     registry.owner.run_all()
     assert (registry.ended, registry.topics.size_of(topic)) == ([topic], 5)

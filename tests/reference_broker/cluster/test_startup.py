@@ -162,7 +162,7 @@ def test_a_node_that_may_not_be_made(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("known", "settings", "option", "reason"),
     [
-        (KNOWN._replace(cluster_id="other"), SETTINGS, "cluster.id='other'", f"the cluster is {CLUSTER}"),
+        (KNOWN._replace(cluster_id="other"), SETTINGS, "cluster.id='other'", f"the cluster's id is {CLUSTER}"),
         (KNOWN._replace(version=WITH_NODE_ID), SETTINGS, "node.id='1'", "a broker without ZooKeeper"),
         (
             None,
@@ -178,7 +178,7 @@ def test_a_node_that_may_not_be_made(bench: Bench) -> None:
             "broker.id is not configured",
         ),
         *(
-            (KNOWN._replace(node_id=text), settings, "broker.id='", "but not a number up to 2147483647")
+            (KNOWN._replace(node_id=text), settings, "broker.id='", "; expected a number from 0 to 2147483647")
             for text in ("x", "-1", "2147483648", "9" * 5000, "\u0661")
             for settings in (SETTINGS, SETTINGS._replace(broker_id=None))
         ),
@@ -254,7 +254,9 @@ def test_a_node_that_is_deleted_at_each_attempt(path: str, settings: StartupSett
             bench.embedded.carry_out(two.session_id, Delete(path))
 
     bench.embedded.plan = delete
-    with pytest.raises(RegistryError, match=f"NO_NODE: {path}: other programs deleted the node at each of 10 attempts"):
+    with pytest.raises(
+        RegistryError, match=f"NO_NODE: {path}: another program deleted the node during each of 10 attempts"
+    ):
         bench.prepare(settings=settings)
 
 
@@ -293,9 +295,9 @@ def registration(*endpoints: str, protocols: Mapping[str, str] | None = None) ->
     [
         ({}, None),
         ({"2": registration("PLAINTEXT://host:9093", "OTHER://other:9092")}, None),
-        ({"2": registration("OTHER://host:9092")}, "already advertised by broker 2"),
-        ({"2": registration("A://x:1"), "3": registration("B://y:1", "C://host:9092")}, "already advertised"),
-        ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "already advertised by broker 2"),
+        ({"2": registration("OTHER://host:9092")}, "broker 2 already advertises this address"),
+        ({"2": registration("A://x:1"), "3": registration("B://y:1", "C://host:9092")}, "broker 3 already advertises"),
+        ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "broker 2 already advertises this address"),
         # The broker's own registration is from a former process.
         ({"1": registration("PLAINTEXT://host:9092")}, None),
         # Damaged registrations do not prevent a broker from starting.
@@ -375,7 +377,7 @@ def test_a_feature_that_this_broker_does_not_have(bench: Bench) -> None:
     [
         ({"t": topic({0: (1,)})}, ("t", 0), ID, None),
         ({"t": topic({0: (2, 1)})}, ("t", 0), ID, None),
-        ({}, ("t", 0), ID, "there is no such topic"),
+        ({}, ("t", 0), ID, "the topic does not exist"),
         ({"t": topic({0: (2,)})}, ("t", 0), ID, "the partition is not assigned to broker 1"),
         ({"t": topic({0: (1,)})}, ("t", 1), ID, "the partition is not assigned to broker 1"),
         ({"t": topic({0: (1,)}, OTHER_ID)}, ("t", 0), ID, f"the topic has {format_uuid(OTHER_ID)}"),
@@ -383,7 +385,7 @@ def test_a_feature_that_this_broker_does_not_have(bench: Bench) -> None:
         ({"t": topic({0: (1,)})}, ("t", 0), None, "its partition.metadata is missing or damaged"),
         ({"t": b"damaged"}, ("t", 0), ID, "the topic cannot be read: /brokers/topics/t: "),
         ({"t": b'{"partitions":{"0":1}}'}, ("t", 0), ID, "the topic cannot be read: /brokers/topics/t: partitions.0"),
-        ({}, ("..", 0), ID, "no topic can have this name"),
+        ({}, ("..", 0), ID, "the name is not a valid topic name"),
     ],
 )
 def test_folders(
@@ -459,7 +461,7 @@ def test_thousands_of_folders_are_read_in_flight_and_few_are_told(
 
     assert len(bench.owner.run(bench.one, counted()).strays) == 1_500
     assert (max(operations), len(operations)) == (3_000, 10)
-    assert caplog.text.count("which is left alone: there is no such topic") == STRAYS_TOLD_MAX
+    assert caplog.text.count("which is left alone: the topic does not exist") == STRAYS_TOLD_MAX
     assert f"not opening {1_500 - STRAYS_TOLD_MAX} more folders" in caplog.text
 
 

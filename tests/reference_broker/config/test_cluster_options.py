@@ -69,11 +69,11 @@ def test_protocol_version(version: str) -> None:
     ("given", "text"),
     [
         ({"zookeeper.connect": " "}, "expected host:port"),
-        ({"inter_broker_protocol_version": "3.3"}, "expected 3.4 to 3.9"),
-        ({"inter_broker_protocol_version": "4.0"}, "expected 3.4 to 3.9"),
-        ({"inter_broker_protocol_version": "new"}, "expected a release of Kafka"),
-        ({"inter_broker_protocol_version": "3"}, "expected a release of Kafka"),
-        ({"inter_broker_protocol_version": "3.5-IV3"}, "expected a release of Kafka"),
+        ({"inter_broker_protocol_version": "3.3"}, "expected a release from 3.4 to 3.9"),
+        ({"inter_broker_protocol_version": "4.0"}, "expected a release from 3.4 to 3.9"),
+        ({"inter_broker_protocol_version": "new"}, "expected a Kafka release"),
+        ({"inter_broker_protocol_version": "3"}, "expected a Kafka release"),
+        ({"inter_broker_protocol_version": "3.5-IV3"}, "expected a Kafka release"),
         ({"replica_selector_class": "org.example.Selector"}, f"expected {RACK_AWARE_SELECTOR}"),
         ({"broker_id": -2}, "expected 0 to 2147483647, or -1"),
         ({"num_replica_fetchers": 101}, "expected 1 to 100"),
@@ -95,7 +95,7 @@ def test_selector() -> None:
 
 def test_a_broker_alone_has_none_of_them() -> None:
     assert split_options({"num.partitions": 3, "node_id": 1}) == ({"num.partitions": 3, "node_id": 1}, None)
-    with pytest.raises(ConfigurationError, match=r"only a broker with zookeeper\.connect has this option"):
+    with pytest.raises(ConfigurationError, match=r"this option requires zookeeper\.connect"):
         split_options({"broker_rack": "a"})
 
 

@@ -46,19 +46,19 @@ def test_listeners(options, expected):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"listeners": "a:9092"}, "'a:9092' is not NAME://host:port"),
-        ({"listeners": "A://a"}, "'A://a' is not NAME://host:port"),
+        ({"listeners": "a:9092"}, "'a:9092' is not of the form NAME://host:port"),
+        ({"listeners": "A://a"}, "'A://a' is not of the form NAME://host:port"),
         ({"listeners": "A://a:70000"}, "port 70000 is outside 0 to 65535"),
-        ({"listeners": "A://a:1,a://b:2"}, "A appears twice"),
+        ({"listeners": "A://a:1,a://b:2"}, "the listener A appears more than once"),
         ({"listeners": "A://a:1,B://a:1"}, "two listeners have the address a:1"),
-        ({"listeners": "SSL://a:1"}, "listener SSL needs SSL, but only PLAINTEXT is supported"),
+        ({"listeners": "SSL://a:1"}, "the listener SSL has the protocol SSL, but only PLAINTEXT is supported"),
         (
             {"listeners": "A://a:1", "listener_security_protocol_map": "A:SASL_PLAINTEXT"},
-            "listener A needs SASL_PLAINTEXT, but only PLAINTEXT is supported",
+            "the listener A has the protocol SASL_PLAINTEXT, but only PLAINTEXT is supported",
         ),
         ({"listener_security_protocol_map": "A"}, "'A' is not of the form NAME:PLAINTEXT"),
         ({"listener_security_protocol_map": "A:HTTP"}, "'A:HTTP' is not of the form NAME:PLAINTEXT"),
-        ({"advertised_listeners": "B://b:1"}, "there is no listener B; the listeners are PLAINTEXT"),
+        ({"advertised_listeners": "B://b:1"}, "unknown listener B; configured listeners: PLAINTEXT"),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to 0.0.0.0:1"),
     ],
 )
@@ -67,7 +67,9 @@ def test_refused(options, reason):
     with pytest.raises(ConfigurationError, match=reason.replace(".", r"\.").replace("[", r"\[")) as refused:
         listeners(**options)
     assert refused.value.option == name.replace("_", ".")
-    assert f"{value.rpartition('/')[2]}': " in str(refused.value), "the given value, or its last address"
+    assert f"{value.rpartition('/')[2]}': " in str(refused.value), (
+        "the error shows the given value, or its last address"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,17 +114,19 @@ def test_roles(options, expected, controller):
 @pytest.mark.parametrize(
     ("names", "options", "option", "reason"),
     [
-        (["A"], {INTER: "A", SECURITY: "PLAINTEXT"}, INTER, "security.inter.broker.protocol is configured too"),
-        (["A", "B"], {}, SECURITY, "there is no listener PLAINTEXT; the listeners are A, B"),
-        (["A", "B"], {INTER: "c"}, INTER, "there is no listener C; the listeners are A, B"),
+        (["A"], {INTER: "A", SECURITY: "PLAINTEXT"}, INTER, "cannot be combined with security.inter.broker.protocol"),
+        (["A", "B"], {}, SECURITY, "unknown listener PLAINTEXT; configured listeners: A, B"),
+        (["A", "B"], {INTER: "c"}, INTER, "unknown listener C; configured listeners: A, B"),
         (["SSL"], {SECURITY: "SSL"}, SECURITY, "only PLAINTEXT is supported"),
         (["HTTP"], {SECURITY: "HTTP"}, SECURITY, "expected one of PLAINTEXT, SSL"),
-        (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "there is no listener B; the listeners are A"),
-        (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "it is already the inter-broker listener"),
+        (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "unknown listener B; configured listeners: A"),
+        (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "this is already the inter-broker listener"),
     ],
 )
 def test_refused_roles(names, options, option, reason):
     with pytest.raises(ConfigurationError, match=reason) as refused:
         read_listener_roles(names, **options)
     assert refused.value.option == option.replace("_", ".")
-    assert repr(options.get(option, "PLAINTEXT")) in str(refused.value), "the given value, or the default"
+    assert repr(options.get(option, "PLAINTEXT")) in str(refused.value), (
+        "the error shows the given value, or the default"
+    )

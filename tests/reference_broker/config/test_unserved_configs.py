@@ -37,7 +37,7 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("confluent.license", "Confluent"),
         ("log.preallocate", "does not have this feature"),
         ("authorizer.class.name", "this value has no effect"),
-        ("zookeeper.conect", "the name is unknown; did you mean zookeeper.connect"),
+        ("zookeeper.conect", "unknown configuration; did you mean zookeeper.connect"),
     ],
 )
 def test_reasons(name: str, reason: str) -> None:

@@ -93,7 +93,7 @@ def test_failed_log_is_no_resignation(bench, noting):
     noting.news()
     bench.core.replicas.get("c", 0).log.fail(OSError("no disk"))
     assert bench.core.replicas.get("c", 0).role is Role.OFFLINE
-    assert noting.news() == [], "operations that wait for the log get its error"
+    assert noting.news() == [], "operations that wait for the log get the log's error"
 
 
 def test_deleted_replica_is_none_of_the_next_epochs(bench, noting):

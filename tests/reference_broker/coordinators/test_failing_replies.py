@@ -56,7 +56,7 @@ def test_of_what_is_appended(caplog):
 def test_of_what_is_appended_at_once(caplog):
     bench = Bench()
     assert (bench.failing, bench.others) == ([1, ErrorCode.UNKNOWN_SERVER_ERROR] * 2, [1])
-    assert caplog.text.count("a reply from topic-0 failed") == 1, "lines are limited"
+    assert caplog.text.count("a reply from topic-0 failed") == 1, "the number of log lines is limited"
     assert "cannot be written" not in caplog.text
 
 

@@ -32,7 +32,7 @@ def test_everybody_is_answered_in_time(bench):
         bench.timers.fire(now_ms)
         assert bench.replies == [LATE] * answers
     bench.log.release()
-    assert not bench.log.held, "an operation that was answered before its turn is not run"
+    assert not bench.log.held, "an operation that was answered before its turn must not run"
     assert bench.shard.numbers == {"a": 1}, "an append that reaches the log takes effect"
     bench.get(now=5_030)
     assert bench.replies[3:] == [1]

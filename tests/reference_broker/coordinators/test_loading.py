@@ -53,7 +53,7 @@ def test_what_was_removed_at_the_end_of_a_log_is_passed_over():
     while not task.is_done:
         task.step()
         steps += 1
-        assert steps < 10, "the load does not finish"
+        assert steps < 10, "the load did not finish"
     assert shard.numbers == {"a": 1}
 
 
@@ -164,7 +164,7 @@ def test_reading_what_is_not_plain_is_sliced_too(monkeypatch):
     while not shard.replayed:
         task.step()
         steps += 1
-    assert steps == 5 + 2, "four batches at a time, then the replay"
+    assert steps == 5 + 2, "four batches are read at a time, then replayed"
     while not task.is_done:
         task.step()
     assert shard.numbers == {str(number): number for number in range(10)}
@@ -242,4 +242,4 @@ def test_batch_that_claims_an_offset_behind_the_end_is_damage(compression):
     task = Loading(log, CountingShard(Timers()))
     with pytest.raises(DecodeError, match="a batch ends before offset 1099511627777, but the log ends at 3") as caught:
         task.step()
-    assert caught.value.offset == len(log.read(0, 2**20)), "the end of the batch"
+    assert caught.value.offset == len(log.read(0, 2**20)), "the position is the end of the batch"

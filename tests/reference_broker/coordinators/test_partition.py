@@ -220,9 +220,7 @@ def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered
     assert bench.replies == [ErrorCode.NOT_COORDINATOR] * 3
     assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
     assert bench.shard.calls == ["loaded", "unloaded"]
-    assert [line.getMessage() for line in caplog.records] == [
-        "topic-0 is unloaded because it could not replay a record"
-    ]
+    assert [line.getMessage() for line in caplog.records] == ["unloading topic-0, which could not replay a record"]
 
 
 @pytest.mark.parametrize("batches", [[], [[record("a", 1)]]])

@@ -81,7 +81,7 @@ class Scene:
             assert partition.shard.state == replayed(self.log.batches)
         for answers, asked_ms in zip(self.answers, self._asked_ms, strict=True):
             assert len(answers) <= 1
-            assert answers or self.lived_ms < asked_ms + COMMIT_TIMEOUT_MS, "a request waits too long"
+            assert answers or self.lived_ms < asked_ms + COMMIT_TIMEOUT_MS, "a request has waited too long"
 
     # Requests.
 
@@ -166,7 +166,7 @@ class Scene:
         """Unload the partition, and load it again as soon as the log reports the outcome of the last append."""
         if self.partition.state is PartitionState.ACTIVE and self.log.error is None:
             self.partition.close()
-            assert all(self.answers), "a request waits for an unloaded partition"
+            assert all(self.answers), "a request is waiting for an unloaded partition"
             self.partition.when_appended(self._load_unless_failing)
 
     def _load_unless_failing(self) -> None:

@@ -128,7 +128,7 @@ def test_a_later_epoch_does_not_interrupt(is_loading):
     assert (runtime._partitions[0].shard is shard, runtime.is_loading) == (True, is_loading)
     load(runtime, timers)
     assert get(runtime) == 1
-    assert not runtime.resigned(0, 5), "its epoch is before the last election"
+    assert not runtime.resigned(0, 5), "the resignation's epoch is before the last election"
     assert get(runtime) == 1
     assert runtime.resigned(0, 6), "a leader may stop in its own epoch"
     assert get(runtime) == NOT_COORDINATOR
@@ -186,7 +186,7 @@ def test_resignation_during_a_load(slices, is_elected_again):
     timers.fire(0)
     load(runtime, timers)
     assert get(runtime) == (2 if is_elected_again else NOT_COORDINATOR)
-    assert (first.calls, timers.next_deadline_ms) == ([], None), "the end of the first load has no effect"
+    assert (first.calls, timers.next_deadline_ms) == ([], None), "the end of the first load must have no effect"
 
 
 def test_resignation_answers_what_waits_and_writes_nothing_more():
@@ -242,7 +242,7 @@ def test_partitions_are_loaded_one_after_the_other(monkeypatch):
     while runtime.is_loading:
         timers.fire(0)
         fired += 1
-        assert len(steps) <= fired, "more than one slice at a time"
+        assert len(steps) <= fired, "more than one slice is read at a time"
     assert steps == sorted(steps)
     assert set(steps) == {0, 1, 3}
     assert timers.next_deadline_ms is None

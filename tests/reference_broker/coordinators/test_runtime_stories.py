@@ -79,7 +79,7 @@ class LedLog(MemoryLog):
         self.is_led = False
 
     def _append(self, batch: StoredBatch, done: Callable[[int | BrokerError], None]) -> None:
-        assert self.is_led, "the coordinator appends to a log that it does not lead"
+        assert self.is_led, "the coordinator appended to a log that it does not lead"
         super()._append(batch, done)
 
     def end_waiting(self) -> None:
@@ -115,7 +115,7 @@ class EndingShard(HoldingShard):
     """A shard that must do nothing after its end."""
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
-        assert "unloaded" not in self.calls, "a timer fires after the resignation"
+        assert "unloaded" not in self.calls, "a timer fired after the resignation"
         return super().fire(action, now_ms)
 
 
@@ -152,7 +152,7 @@ class Scene:
                 assert partition.shard.state == replayed(self.logs[number].batches)
         assert all(len(answers) <= 1 for answers in self.answers)
         for number, answers in zip(self._asked_of, self.answers, strict=True):
-            assert answers or self.logs[number].is_led, "a request waits in vain for another broker's partition"
+            assert answers or self.logs[number].is_led, "a request is waiting in vain for another broker's partition"
 
     # Roles.
 
@@ -164,7 +164,7 @@ class Scene:
         before = self.runtime._partitions.get(number)
         if self.epochs[number]:
             self.runtime.elected(number, LedLog(), self.epochs[number] - earlier, self.now_ms)
-            assert self.runtime._partitions.get(number) is before, "an old election has an effect"
+            assert self.runtime._partitions.get(number) is before, "an old election had an effect"
 
     def _elect(self, number: int, epoch: int) -> None:
         self.logs[number].is_led = True
@@ -187,7 +187,7 @@ class Scene:
         before = self.runtime._partitions.get(number)
         if self.epochs[number]:
             self.runtime.resigned(number, self.epochs[number] - earlier)
-            assert self.runtime._partitions.get(number) is before, "an old resignation has an effect"
+            assert self.runtime._partitions.get(number) is before, "an old resignation had an effect"
 
     def delete(self, number: int) -> None:
         self.runtime.resigned(number)
@@ -197,7 +197,7 @@ class Scene:
     def _follow(self, number: int, *, is_late: bool = False) -> None:
         self.logs[number].is_led = False
         waiting = [each for of, each in zip(self._asked_of, self.answers, strict=True) if of == number and not each]
-        assert not waiting, "a resignation leaves requests unanswered"
+        assert not waiting, "a resignation left requests unanswered"
         if not is_late:
             self.logs[number].end_waiting()
 

@@ -318,7 +318,7 @@ class ConsumerSimulation:
         assert group is not None
         if not group.members:
             return
-        assert group.state is ConsumerGroupState.STABLE, f"{group.state}: {group}"
+        assert group.state is ConsumerGroupState.STABLE, f"the group is {group.state}: {group}"
         wanted = {
             (self.bench.topics[name].topic_id, number)
             for each in group.subscriptions

@@ -88,7 +88,7 @@ def test_no_join_outlives_its_answer(fields):
     others = [each for each in gc.get_objects() if type(each) is Join]
     gc.disable()
     try:
-        assert bench.join(**fields), "it is answered"
+        assert bench.join(**fields), "the request is answered"
         assert not [each for each in gc.get_objects() if type(each) is Join and id(each) not in map(id, others)]
     finally:
         gc.enable()

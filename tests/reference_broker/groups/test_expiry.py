@@ -81,7 +81,7 @@ def test_checks_are_sliced(monkeypatch):
     while groups_of(bench):
         bench.timers.fire(CHECK_MS)
     sizes = [len(batch.records) for batch in bench.log.batches[before:]]
-    assert sizes == [4] * 5, "two groups per step, since both a group and its offset are counted"
+    assert sizes == [4] * 5, "each step covers two groups, since both a group and its offset are counted"
     bench.timers.fire(CHECK_MS)
     bench.commit(now=CHECK_MS)
     bench.timers.fire(2 * CHECK_MS)

@@ -40,7 +40,7 @@ def test_members_that_wait_are_told_to_rejoin():
     bench.beat("new")
     assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     bench.timers.fire(REBALANCE_MS - 1)
-    assert bench.heartbeat(first, 1, REBALANCE_MS) is ErrorCode.UNKNOWN_MEMBER_ID, "its session had ended"
+    assert bench.heartbeat(first, 1, REBALANCE_MS) is ErrorCode.UNKNOWN_MEMBER_ID, "the member's session had ended"
 
 
 def test_members_that_wait_for_the_leader_are_told_to_rejoin():
@@ -96,7 +96,7 @@ def test_groups_that_cannot_be_consumer_groups_stay_as_they_are():
     assert full.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND
     odd = ConsumerBench()
     only(odd.join())
-    assert odd.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND, "its metadata cannot be read"
+    assert odd.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND, "the member's metadata cannot be read"
     assert odd.group.state is GroupState.COMPLETING_REBALANCE
 
 

@@ -36,7 +36,7 @@ def test_offsets_by_group_and_topic():
     assert offsets.of_group("h") == {}
     offsets.remove("g", ("u", 0))
     assert offsets.of_group("g") == {}
-    assert vars(offsets) == vars(Offsets()), "traces of removed offsets are left"
+    assert vars(offsets) == vars(Offsets()), "removed offsets left something behind"
 
 
 def member(*topics, name="m"):

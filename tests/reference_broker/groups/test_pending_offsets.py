@@ -40,7 +40,7 @@ def test_what_was_committed_later_stays(committed_at, counts):
     offsets = PendingOffsets()
     offsets.put(7, pending(5))
     offsets.committed("g", A, committed_at)
-    assert list(offsets.of_group("g")) == [A], "unstable until the transaction ends"
+    assert list(offsets.of_group("g")) == [A], "the offset is unstable until the transaction ends"
     assert bool(offsets.end(7, True)) is counts
 
 

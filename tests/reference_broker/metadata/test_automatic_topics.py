@@ -66,4 +66,4 @@ def test_disk_that_has_failed(caplog):
     disk.plan = fail_sometimes(1, 1.0)
     begin(bench, "a")
     assert not bench.core.metadata.image.topics
-    assert "the topic a cannot be created" in caplog.text
+    assert "could not create the topic a" in caplog.text

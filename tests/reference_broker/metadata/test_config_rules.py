@@ -46,8 +46,8 @@ def test_what_goes_together() -> None:
         ("metrics", {"match": "client_id=" + "a" * 1001}, "Illegal client matching pattern"),
         ("metrics", {"match": "client_id="}, "Illegal client matching pattern"),
         ("broker", {"listeners": "PLAINTEXT://:1"}, r"Cannot update these configs dynamically: \[listeners\]"),
-        ("broker", {"max.connections.per.ip.overrides": "127.0.0.1:-1"}, "'-1' is not a number of connections"),
-        ("broker", {"max.connections.per.ip.overrides": "example.org:1"}, "is not ADDRESS:NUMBER"),
+        ("broker", {"max.connections.per.ip.overrides": "127.0.0.1:-1"}, "must be an integer of 0 or higher, got '-1'"),
+        ("broker", {"max.connections.per.ip.overrides": "example.org:1"}, "is not of the form ADDRESS:NUMBER"),
     ],
 )  # fmt: skip
 def test_refused(check: str, configs: dict[str, str], reason: str) -> None:

@@ -226,7 +226,7 @@ def test_folder_of_no_topic_is_put_aside_not_removed(caplog):
     create(disk, FIRST)
     stray = "MTExMTExMTExMTExMTExMQ.0-stray"
     assert read_file(disk, f"{stray}/records") == b"somebody's"
-    assert f"memory:t-0 belongs to no topic and is renamed to memory:{stray}" in caplog.text
+    assert f"memory:t-0 does not belong to any topic, and will be renamed to memory:{stray}" in caplog.text
 
 
 def test_topic_made_anew_before_the_folders_of_the_former_are_gone():

@@ -130,7 +130,7 @@ def test_missing_identity_of_a_directory_with_partitions_is_refused():
     create(store, "t")
     store.directory.close()
     disk.remove("meta.properties")
-    with pytest.raises(ConfigurationError, match="it is missing, although there are partitions"):
+    with pytest.raises(ConfigurationError, match="the file is missing, although the data directory has partitions"):
         on(disk)
 
 
@@ -166,7 +166,7 @@ def test_creating_that_fails_is_reported_and_leaves_nothing(caplog):
     work.run()
     (error,) = results
     assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert "the topic t cannot be created" in caplog.text
+    assert "could not create the topic t" in caplog.text
     assert not store.topics
     assert [name for name in disk.names("") if name.startswith("t-")] == []
     store.create("t", 1, {}, results.append)

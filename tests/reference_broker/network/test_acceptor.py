@@ -82,7 +82,7 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
 
     asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
     refusal = "2 connections are open, and max.connections is 2"
-    assert caplog.messages[0] == f"a connection from 127.0.0.1 is refused: {refusal}"
+    assert caplog.messages[0] == f"refusing a connection from 127.0.0.1: {refusal}"
     assert len(caplog.messages) == 1
 
 
@@ -116,7 +116,7 @@ def test_too_many_open_files_are_said_once_and_clients_wait(caplog, monkeypatch)
 
     asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
     (message,) = caplog.messages
-    assert message.startswith("clients of PLAINTEXT have to wait: all ")
+    assert message.startswith("cannot accept connections on listener PLAINTEXT for now: all ")
     assert message.endswith(" file descriptors of this process are in use (ulimit -n)")
 
 

@@ -70,7 +70,7 @@ def test_idle_leaves_the_loop_alone_while_it_waits():
         may_end.set()
         await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
         background.close()
-        assert asyncio.isfuture(first), "it does not keep polling"
+        assert asyncio.isfuture(first), "the loop does not keep polling"
 
     asyncio.run(run())
 

@@ -72,7 +72,7 @@ def test_disk_that_fails_when_the_socket_is_full_ends_the_connection():
         with suppress(ConnectionError):
             assert len(await bench.read(3_000_000)) < 3_000_000
         await bench.until(lambda: bench.gone)
-        assert "records cannot be read" in bench.session.reasons[0]
+        assert "could not read records" in bench.session.reasons[0]
         bench.end()
 
     on_a_loop(test())
@@ -212,7 +212,7 @@ def test_file_that_is_shorter_than_believed_ends_the_connection(tmp_path):
         wire = await bench.connect()
         wire.write([b"head", FileSlice(file, 0, 1_500)])
         assert await bench.read(2_000) in (b"head" + b"x" * 1_000, b"")
-        assert bench.session.reasons == ["a log file ends at 1000, so 500 bytes are missing"]
+        assert bench.session.reasons == ["a log file ends at byte 1000, so 500 bytes are missing"]
         bench.end()
 
     on_a_loop(test())

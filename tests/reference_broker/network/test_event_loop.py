@@ -20,5 +20,5 @@ def test_each(name):
 
 def test_one_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    with pytest.raises(ConfigurationError, match="it is not installed: pip install uvloop"):
+    with pytest.raises(ConfigurationError, match="uvloop is not installed; install it with pip"):
         loop_factory("uvloop")

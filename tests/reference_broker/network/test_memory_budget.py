@@ -76,18 +76,18 @@ def test_the_one_that_lacks_least_goes_on_and_then_the_next():
     for connection in (long, longer, short):
         connection.send(400)
     assert budget.is_full
-    assert not short.waits, "it has the fewest missing bytes"
+    assert not short.waits, "this connection has the fewest missing bytes"
     longer.send(1)
     long.send(1)
     assert long.waits
     assert longer.waits
     short.send(600)
     assert short.finished
-    assert not long.waits, "there is room"
+    assert not long.waits, "there is enough memory"
     assert not longer.waits
     longer.send(300)
     assert budget.is_full
-    assert not longer.waits, "no other connection asks"
+    assert not longer.waits, "no other connection needs memory"
     long.send(1)
     assert (long.waits, longer.waits) == (False, True)
     long.send(2_000)
@@ -114,7 +114,7 @@ def test_never_more_than_one_frame_beyond_the_limit():
         connections = [Connection(budget, chance.randrange(100, frame_bytes_max)) for _ in range(40)]
         for _ in range(3_000):
             able = [connection for connection in connections if not connection.waits]
-            assert able, f"seed {seed}: all connections wait"
+            assert able, f"seed {seed}: all connections are waiting"
             chance.choice(able).send(chance.randrange(1, step_bytes))
             most = LIMIT_BYTES + frame_bytes_max + step_bytes * len(connections)
             assert budget.received_bytes == sum(connection.held_bytes for connection in connections)
@@ -156,8 +156,8 @@ def test_whoever_is_preferred_and_sends_nothing_is_closed():
     assert not slow.reason
     timers.fire(GRACE_MS + 1_000)
     assert slow.reason == (
-        f"{RATE_BYTES_MIN - LIMIT_BYTES} bytes of a request are missing after 1999 ms, and the memory of 1000 bytes "
-        "for all connections is used up"
+        f"{RATE_BYTES_MIN - LIMIT_BYTES} bytes of a request are still missing after 1999 ms, and the limit of 1000 "
+        "bytes for all connections has been reached"
     )
     assert not other.waits
 
@@ -189,8 +189,8 @@ def test_who_holds_most_and_does_not_read_is_closed_first():
     assert not stuck.reason, "one connection may exceed the limit"
     newer.respond(290)
     assert stuck.reason == (
-        "200 bytes of responses are unread, and those of all connections take more than half of the 1000 bytes "
-        "that they share"
+        "the client has not read 200 bytes of responses, and unread responses take more than half of the 1000 bytes of "
+        "memory shared by all connections"
     )
     assert newer.reason, "nothing is known yet about the remaining connections"
     assert not any(each.reason for each in (small, slow, new))
@@ -277,7 +277,7 @@ def test_reader_at_the_minimum_rate_is_never_behind():
     reader = Connection(budget, 0)
     reader.respond(2 * seconds * RATE_BYTES_MIN)
     for _ in range(seconds):
-        assert timers.next_deadline_ms == clock[0] + GRACE_MS, "its rate is checked"
+        assert timers.next_deadline_ms == clock[0] + GRACE_MS, "the connection's rate is checked"
         reader.unsent_bytes -= RATE_BYTES_MIN * GRACE_MS // 1_000
         clock[0] += GRACE_MS
         timers.fire(clock[0])

@@ -46,7 +46,7 @@ def test_parts_are_nested_so_deep_and_no_deeper(innermost: str) -> None:
     levels = DEPTH_MAX - (2 if "|" in innermost else 1)
     TopicPattern("(?:" * levels + innermost + "b)" * levels)
     levels += 1
-    with pytest.raises(PatternError, match=f"it is nested deeper than {DEPTH_MAX} parts"):
+    with pytest.raises(PatternError, match=f"it is nested too deeply; the limit is {DEPTH_MAX} levels"):
         parse("(?:" * levels + innermost + "b)" * levels, TOPIC_CHARACTERS)
 
 
@@ -56,7 +56,7 @@ def test_what_stands_beside_a_deep_part_is_no_deeper_for_it() -> None:
 
 
 def test_scripts_are_known_of_ascii_only() -> None:
-    with pytest.raises(PatternError, match="scripts are only known for ASCII"):
+    with pytest.raises(PatternError, match="scripts are only supported for ASCII"):
         parse(r"\p{Latin}", Characters("aé"))
     assert TopicPattern(r"\p{Ll}\p{L}", Characters("aé")).matches("aé")
 
@@ -64,6 +64,6 @@ def test_scripts_are_known_of_ascii_only() -> None:
 def test_classes_whose_case_is_ignored_cost_what_there_are_of_letters() -> None:
     many = Characters(map(chr, [*range(0x410, 0x450), *range(0x1E00, 0x1F00)]))
     parse("(?i)" + "[a-z]" * 100, many)
-    with pytest.raises(PatternError, match=f"it ignores the case of too many classes with {many.cased} letters each"):
+    with pytest.raises(PatternError, match=f"it has too many case-insensitive classes with {many.cased} letters each"):
         parse("(?i)" + "[a-z]" * 1_999, many)
     parse("(?i)" + "[a-z]" * 1_999, TOPIC_CHARACTERS)

@@ -202,7 +202,7 @@ class Story:
         is_cut = self.stored.log.truncations != truncations or self.stored.log.is_unsettled
         self.work.pending.clear()
         self.stored.crash(seed)
-        assert not self.is_synced or is_cut or self.stored.log.next_offset >= claimed, "claimed records are lost"
+        assert not self.is_synced or is_cut or self.stored.log.next_offset >= claimed, "acknowledged records were lost"
         self._begin()
 
     def stop(self) -> None:

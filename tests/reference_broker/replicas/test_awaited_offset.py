@@ -15,7 +15,7 @@ def test_callbacks_in_the_order_of_offsets():
     order = []
     for offset in (13, 11, 12, 11, 10, 9):
         mark.when_reached(offset, lambda error, offset=offset: order.append((offset, error)))
-    assert order == [(10, None), (9, None)], "these were called immediately"
+    assert order == [(10, None), (9, None)], "these callbacks were called immediately"
     mark.advance(12)
     assert order[2:] == [(11, None), (11, None), (12, None)]
     mark.advance(11)
@@ -148,7 +148,7 @@ def test_sizes_of_more_batches_than_the_limit_are_not_kept():
     for offset in range(1, UNREADABLE_MAX + 1):
         mark.appended(offset, 10)
     mark.advance(1)
-    assert heard == [10], "there were no more"
+    assert heard == [10], "there were no more callbacks"
     for offset in range(UNREADABLE_MAX + 1, end + 1):
         mark.appended(offset, 10)
     assert len(mark._unreadable) == UNREADABLE_MAX
@@ -179,4 +179,4 @@ def test_truncation_keeps_the_order_of_those_who_still_wait():
     mark.truncate(0, 21, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"))
     assert order == [29]
     mark.advance(11)
-    assert order[1:] == [8, 11, 11], "12 comes later"
+    assert order[1:] == [8, 11, 11], "offset 12 is reached later"

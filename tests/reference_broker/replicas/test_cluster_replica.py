@@ -287,7 +287,7 @@ def test_the_next_follower_joins_at_its_next_fetch():
     bench.fetch_all(2, 3)
     bench.answer((1, 2))
     assert bench.wanted() == ()
-    assert not bench.fetch(3, 3).is_at_end, "it has to be read at the next fetch as well"
+    assert not bench.fetch(3, 3).is_at_end, "the position has to be read at the next fetch as well"
     assert bench.wanted() == (1, 2, 3)
 
 

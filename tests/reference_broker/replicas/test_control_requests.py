@@ -282,7 +282,7 @@ def test_the_image_follows_and_configurations_are_read_first(broker: Controlled)
     assert (list(image.brokers), image.topics["a"].configs) == ([1, 4], {"retention.ms": "5"})
     assert broker.take() == [("read", ["a"])]
     broker.ask(alive(1, topics=["a"]), 8)
-    assert broker.take() == [], "they are already known"
+    assert broker.take() == [], "the partitions are already known"
 
 
 # Epochs.
@@ -374,7 +374,7 @@ def test_others_have_turns_during_a_large_request(broker: Controlled) -> None:
     before = len(broker.responses)
     broker.send(request, 7)
     assert len(broker.responses) == before
-    assert broker.run() >= 4, "two steps of 500 decide, and two carry out the decisions"
+    assert broker.run() >= 4, "two steps of 500 make the decisions, and two more carry them out"
     assert set(codes(broker.responses[before])) == {ErrorCode.NONE}
 
 

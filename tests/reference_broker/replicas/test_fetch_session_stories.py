@@ -211,7 +211,7 @@ class Scene:
                 assert bytes(found.records or b"") == bytes(data.records or b"")
                 self.known[place] = _seen(data)
             else:
-                assert not data.error_code, f"{place}: an error must be repeated in each response"
+                assert not data.error_code, f"{place}: the error must be repeated in each response"
                 assert not data.records, f"{place} has records"
                 assert self.known[place] == _seen(data), f"{place} has changed"
             if is_reading and data.records:

@@ -189,7 +189,7 @@ def test_after_an_error_a_partition_waits(code: ErrorCode, caplog: pytest.LogCap
         following.exchange()
         assert following.state is PAUSED
         assert following.plan() is None
-    assert "t-0 cannot follow broker 1 now" in caplog.text
+    assert "t-0 cannot follow broker 1 for now" in caplog.text
     assert following.fetcher.due_ms(following.now_ms) == following.now_ms + 1_000
     following.now_ms += 999
     assert following.plan() is None
@@ -585,7 +585,7 @@ def test_partitions_that_are_refused_together_are_told_in_one_line(caplog: pytes
         assert fetcher.plan(0) is None
     lines = [record.getMessage() for record in caplog.records]
     assert [line.partition(": ")[0] for line in lines] == [
-        "t0-0 and 3 more cannot follow broker 1 now",
-        "t4-0 cannot follow broker 1 now",
+        "t0-0 and 3 more cannot follow broker 1 for now",
+        "t4-0 cannot follow broker 1 for now",
     ]
     assert "NOT_LEADER_OR_FOLLOWER" in lines[0]

@@ -111,7 +111,7 @@ def test_leader_epochs_of_clients(epoch, code):
     if code is None:
         replica.check(epoch)
     else:
-        with pytest.raises(BrokerError, match=f"the request has epoch {epoch}, but the current one is 0") as raised:
+        with pytest.raises(BrokerError, match=f"the request has epoch {epoch}, but the current epoch is 0") as raised:
             replica.check(epoch)
         assert raised.value.code is code
 

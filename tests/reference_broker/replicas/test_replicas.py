@@ -117,7 +117,7 @@ def test_a_listener_that_hears_of_the_end_finds_nobody_told_yet(hosted: Hosted) 
 
 def test_a_partition_whose_log_appears_later(hosted: Hosted) -> None:
     hosted.replicas.abandon()
-    with pytest.raises(BrokerError, match="old-7 has no log here") as raised:
+    with pytest.raises(BrokerError, match="this broker has no log for old-7") as raised:
         hosted.replicas.lead("old", 7, term(1))
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for number in (1, 0):

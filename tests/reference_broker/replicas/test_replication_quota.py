@@ -130,7 +130,7 @@ def test_a_rate_that_is_none_has_no_effect(value: str, caplog: pytest.LogCapture
     quotas.configure_broker({LEADER: "3"}, {})
     quotas.configure_broker({LEADER: value, FOLLOWER: "4"}, {})
     assert (quotas.leader.bytes_per_second, quotas.follower.bytes_per_second) == (3, 4)
-    assert f"{LEADER} is {value!r}" in caplog.text
+    assert f"{LEADER} must be an integer of 0 or higher, got {value!r}" in caplog.text
 
 
 def test_the_throttled_partitions_of_a_topic() -> None:

@@ -123,7 +123,7 @@ def test_every_edge_is_taken() -> None:
                 bench.work.run()
             else:
                 STEPS[after](bench)
-            assert bench.replica.role is after, f"{before} to {after}"
+            assert bench.replica.role is after, f"the role did not change from {before} to {after}"
     assert steps == set(ROLE_EDGES)
 
 
@@ -266,12 +266,12 @@ def test_what_a_follower_has_fetched_waits_for_a_segment_unless_there_is_another
     results: list[ErrorCode] = []
     parts = b"".join(placed(produced(b"x" * 500), offset, 1) for offset in range(2))
     bench.log.append_as_follower(parts, 0, 1, NOW_MS, lambda result: results.append(code(result)))
-    assert (bench.log.next_offset, results) == (1, []), "one part waits"
+    assert (bench.log.next_offset, results) == (1, []), "one part is waiting"
     bench.follow(epoch)
     assert results == expected
     bench.work.run()
     assert results == (expected or [ErrorCode.NONE])
-    assert bench.log.high_watermark == 0, "only a leader knows"
+    assert bench.log.high_watermark == 0, "only a leader has this information"
 
 
 def test_a_replica_leads_once_its_log_is_settled() -> None:

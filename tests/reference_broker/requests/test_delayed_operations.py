@@ -127,7 +127,7 @@ def test_none_is_no_response():
     waiting, errors = DelayedOperation(), []
     nothing: Any = None
     for complete in (lambda: waiting.complete(nothing), lambda: waiting.complete_by(lambda: nothing)):
-        with pytest.raises(LocalProtocolError, match="completed with None"):
+        with pytest.raises(LocalProtocolError, match="completed with a response, got None"):
             complete()
     waiting.on_error = lambda error: made(errors.append(error) or SECOND)
     waiting.complete(nothing)

@@ -105,7 +105,7 @@ def test_error_of_what_a_large_request_waits_for_is_answered():
 
 def test_no_answer_after_the_first_piece_is_an_error():
     delayed = begun(working(AT_A_TIME, None))
-    with pytest.raises(LocalProtocolError, match="a handler returned None"):
+    with pytest.raises(LocalProtocolError, match="a handler must return a response, got None"):
         all_steps(delayed)
 
 

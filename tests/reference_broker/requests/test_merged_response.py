@@ -147,7 +147,7 @@ def test_repetitions_take_half_of_the_memory_of_all_connections(bench):
     repetitions = Repetitions(call_to(bench))
     limit = bench.core.options.queued_max_request_bytes // 2
     repetitions.add(limit)
-    with pytest.raises(BrokerError, match=f"repeat more than {limit} bytes"):
+    with pytest.raises(BrokerError, match=f"Repeated items would take more than {limit} bytes"):
         repetitions.add(1)
 
 

@@ -91,12 +91,12 @@ def test_requests_are_answered_in_order(client):
 
 def test_request_behind_a_waiting_one_waits_and_reading_stops(client):
     client.send(fetch(), 12)
-    assert not client.paused, "a client that disconnects has to be noticed while it waits"
+    assert not client.paused, "the broker must notice that a client disconnects while it is waiting"
     client.send(MetadataRequest(None), 12)
     assert client.paused == [True]
     assert not client.answers()
     client.bench.produce(produced(b"x"))
-    assert not client.answers(), "not from inside the producer's request"
+    assert not client.answers(), "the response must not be sent from inside the producer's request"
     client.run_deferred()
     assert [type(answer).__name__ for answer in client.answers()] == ["FetchResponse", "MetadataResponse"]
     assert client.paused == [True, False]
@@ -160,7 +160,7 @@ def test_nonsense_fills_no_log(client, caplog):
     for _ in range(100):
         Client(client.bench).session.receive_frame(b"nonsense")
     assert caplog.messages == [
-        "closing the connection of User:ANONYMOUS at /host on PLAINTEXT: API key 28271 is not served here"
+        "closing the connection from User:ANONYMOUS at /host on PLAINTEXT: API key 28271 is not served here"
     ]
 
 
@@ -326,7 +326,7 @@ def test_quota_mutes_the_connection_after_the_response(client, monkeypatch):
     assert client.paused == [True]
     client.send(MetadataRequest(None), 12)
     assert [answer.throttle_time_ms for answer in client.answers()] == [500]
-    assert client.session.is_waiting, "the client waits for the broker, and not the reverse"
+    assert client.session.is_waiting, "the client must wait for the broker, and not the reverse"
     client.bench.advance(499)
     client.run_deferred()
     assert not client.answers()

@@ -94,14 +94,14 @@ class Scene:
     def handle(self, call: Call, message: Message | None) -> Message | DelayedOperation | None:
         number = self._number_of(message)
         kind = self.sent[number]
-        assert number == len(self.handled), "each request once, in order"
+        assert number == len(self.handled), "each request is handled once, in order"
         assert not any(self._is_unanswered(earlier) for earlier in self.handled)
         assert not self.is_blocked
         assert not self.is_muted
         assert self.wire.is_open
         self.handled.append(number)
         if kind == "break":
-            raise RemoteProtocolError("no answer")
+            raise RemoteProtocolError("a request was not answered")
         if kind in ("now", "slow", "throttled", "silent"):
             self.now_ms += TURN_MS if kind == "slow" else 0
             if kind == "throttled":

@@ -90,7 +90,7 @@ class Case(NamedTuple):
     def expected(self) -> ErrorCode:
         """The answer that the reference broker must give."""
         code = self.code if self.ours is None else self.ours
-        assert code is not None, f"{self.name}: no answer is expected"
+        assert code is not None, f"{self.name}: no response is expected"
         return code
 
 

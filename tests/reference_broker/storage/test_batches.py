@@ -56,12 +56,12 @@ def test_stored_batch_is_in_order_and_undamaged(file, tmp_path):
     first = Window(file).header(0)
     check_stored(file, first, 10, 11)
     for lowest, highest in ((11, 11), (10, 10)):
-        expected = f"offsets 10 to 11, but {lowest} to {highest} are expected"
+        expected = f"expected offsets from {lowest} to {highest}, got 10 to 11"
         with pytest.raises(DecodeError, match=expected):
             check_stored(file, first, lowest, highest)
-    with pytest.raises(DecodeError, match="offsets 10 to 9, "):
+    with pytest.raises(DecodeError, match="expected offsets from 10 to 11, got 10 to 9"):
         check_stored(file, first._replace(last_offset_delta=-1), 10, 11)
-    with pytest.raises(DecodeError, match=f"to {2**63 - 2} are expected"):
+    with pytest.raises(DecodeError, match=f"expected offsets from .* to {2**63 - 2}"):
         check_offsets(first._replace(base_offset=2**63 - 2), 10, 2**64)
     content = bytearray((tmp_path / "log").read_bytes())
     content[first.size_bytes - 1] ^= 1
@@ -81,7 +81,7 @@ def test_header_of_a_cut_batch(file):
     [
         (8, 0x7F, "are missing"),
         (11, 0x30, "the batch has 60 bytes, but at least 61 are needed"),
-        (16, 1, "the magic is 1, but a log has batches of 2"),
+        (16, 1, "expected magic 2, got 1"),
     ],
 )
 def test_header_refuses(file, tmp_path, byte, value, reason):

@@ -213,7 +213,7 @@ def test_partition_can_be_made_although_no_file_may_stay_open(tmp_path, monkeypa
     (refused,) = results
     assert isinstance(refused, BrokerError)
     assert (refused.code, store.directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
-    assert f"of {lowest} file descriptors are kept for connections" in str(refused)
+    assert f"of {lowest} file descriptors are reserved for connections" in str(refused)
     monkeypatch.setattr("resource.getrlimit", lambda which: limits)
     append(store.directory.of(topic.name)[0], b"x")
     assert len(list(records_in(store.directory.of(topic.name)[0]))) == 1

@@ -330,7 +330,7 @@ class Simulation:
             self.watermarks[topic_id, number] = found
         if self._late() and not self.is_held:
             self.advance(0)
-            assert not self._late(), f"{self._late()} were not answered"
+            assert not self._late(), f"requests {self._late()} were not answered"
 
     def _late(self) -> list[int]:
         """Return the requests that have been waiting too long, which they may do while the disk is slow."""
@@ -358,8 +358,8 @@ class Simulation:
             else:
                 expected = [entry.value or b"" for entry in found.committed if entry.offset < found.last_stable_offset]
                 read = list(committed(log, self.random.choice((1, 300, 2**20))))
-                assert read == expected, f"{name}-{number}: a reader sees {read}, the log has {expected}"
-                assert len(set(read)) == len(read), f"{name}-{number}: duplicates in {read}"
+                assert read == expected, f"{name}-{number}: expected the reader to see {expected}, got {read}"
+                assert len(set(read)) == len(read), f"{name}-{number}: there are duplicates in {read}"
                 stored.update(entry.value or b"" for entry in found.entries)
                 visible.update(entry.value or b"" for entry in found.committed)
         groups = self.bench.core.groups
@@ -390,9 +390,9 @@ class Simulation:
         self.script.plan.clear()
         self.advance(max(TIMEOUTS_MS) + 2 * ABORT_INTERVAL_MS)
         self.check()
-        assert not self.waiting, f"{self.waiting} were not answered"
+        assert not self.waiting, f"requests {self.waiting} were not answered"
         for transaction in self.transactions().values():
-            assert transaction.can_expire, f"{transaction} does not end"
+            assert transaction.can_expire, f"{transaction} did not end"
         if self.may_hang:
             self.abort_hanging()
         for name, number, _, log in self.logs():

@@ -57,7 +57,7 @@ def test_a_producer_raises_its_own_epoch():
     bench = TransactionBench()
     bench.producer()
     assert bench.init((1000, 0)) == [(1000, 1)]
-    assert bench.init((1000, 0)) == [(1000, 1)], "the answer was lost"
+    assert bench.init((1000, 0)) == [(1000, 1)], "the response was lost"
     assert bench.init((1000, 1)) == [(1000, 2)]
     assert codes(bench.init((1000, 0))) == [ErrorCode.PRODUCER_FENCED]
     assert codes(bench.init((999, 2))) == [ErrorCode.PRODUCER_FENCED]
@@ -72,7 +72,7 @@ def test_ids_rotate_when_the_epochs_are_used_up():
     assert bench.transaction.epoch == LAST_EPOCH
     last = bench.transaction.producer
     assert bench.init(last) == [(1001, 0)]
-    assert bench.init(last) == [(1001, 0)], "the answer was lost"
+    assert bench.init(last) == [(1001, 0)], "the response was lost"
     assert codes(bench.init((1000, 3))) == [ErrorCode.PRODUCER_FENCED]
 
 
@@ -85,7 +85,7 @@ def test_a_transaction_with_the_last_epoch_ends_with_a_new_id():
     bench.add(last)
     assert bench.end(last) == [(1001, 0)]
     assert bench.markers[-1][1] == (1000, LAST_EPOCH + 1, True, 0)
-    assert bench.end(last) == [(1001, 0)], "the answer was lost"
+    assert bench.end(last) == [(1001, 0)], "the response was lost"
     assert codes(bench.end(last, False)) == [ErrorCode.INVALID_TXN_STATE]
     assert codes(bench.add(ProducerIdAndEpoch(1001, 0))) == [ErrorCode.NONE]
 
@@ -109,7 +109,7 @@ def test_every_end_of_version_2_raises_the_epoch(is_commit):
         assert producer == (1000, epoch)
         bench.add(producer, ("a", 0), ("b", 1))
         (following,) = bench.end(producer, is_commit)
-        assert bench.end(producer, is_commit) == [following], "the answer was lost"
+        assert bench.end(producer, is_commit) == [following], "the response was lost"
         assert codes(bench.end(producer, not is_commit)) == [ErrorCode.INVALID_TXN_STATE]
         producer = following
     assert [(partition, marker[1:3], version) for partition, marker, version in bench.markers[:4]] == [
@@ -128,7 +128,7 @@ def test_the_epoch_of_version_1_stays(is_commit):
     for _ in range(2):
         bench.add(producer, version=0)
         assert bench.end(producer, is_commit, version=0) == [producer]
-        assert bench.end(producer, is_commit, version=0) == [producer], "the answer was lost"
+        assert bench.end(producer, is_commit, version=0) == [producer], "the response was lost"
         assert codes(bench.end(producer, not is_commit, version=0)) == [ErrorCode.INVALID_TXN_STATE]
     assert [(marker[1:3], version) for _, marker, version in bench.markers] == [((0, is_commit), 0)] * 2
 
@@ -169,7 +169,7 @@ def test_while_markers_are_written_nothing_else_happens():
         assert codes(answers) == [CONCURRENT]
     assert bench.state is TransactionState.PREPARE_COMMIT
     bench.held.pop(0)()
-    assert bench.transaction.partitions == {("b", 0)}, "partitions without a marker"
+    assert bench.transaction.partitions == {("b", 0)}, "these partitions have no marker"
     bench.held.pop(0)()
     assert bench.state is TransactionState.COMPLETE_COMMIT
     assert codes(bench.add((1000, 1))) == [ErrorCode.NONE]

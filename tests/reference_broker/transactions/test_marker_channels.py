@@ -131,7 +131,7 @@ def test_markers_of_a_turn_share_a_request():
     bench.write(A)
     bench.write(B)
     bench.write(A, MARKER._replace(producer_id=8, is_commit=False), version=2)
-    assert bench.asked == [], "others may follow in this turn"
+    assert bench.asked == [], "other markers may follow in this turn"
     asked = bench.take()
     assert sent(asked) == [(MARKER, A), (MARKER, B), (MARKER._replace(producer_id=8, is_commit=False), A)]
     assert [each.transaction_version for each in asked.request.markers] == [0, 2]
@@ -177,7 +177,7 @@ def test_passing_errors(code):
     bench.leaders[A] = 3
     bench.advance(20)
     again = bench.take()
-    assert (again.broker_id, sent(again)) == (3, [(MARKER, A)]), "sent to the new leader"
+    assert (again.broker_id, sent(again)) == (3, [(MARKER, A)]), "the marker is sent to the new leader"
     again.end(response(again))
     assert bench.codes == [ErrorCode.NONE] * 2
 
@@ -402,7 +402,7 @@ def test_response_that_leaves_markers_out(caplog):
     bench = Bench()
     bench.write(A)
     bench.take().end(WriteTxnMarkersResponse([]))
-    assert "broker 2 omitted the marker in its response" in caplog.messages[0]
+    assert "the response from broker 2 omitted the marker" in caplog.messages[0]
     bench.advance(20)
     assert partitions(bench.take()) == [A]
 

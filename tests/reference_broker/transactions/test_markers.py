@@ -80,7 +80,7 @@ def test_what_fails_is_tried_again_after_pauses_that_grow(caplog):
     bench.failing.clear()
     bench.run(30_000)
     assert bench.done == [21_300]
-    assert caplog.messages[0] == "the marker of 't' for a-0 was not written: KAFKA_STORAGE_ERROR"
+    assert caplog.messages[0] == "could not write the marker of 't' to a-0: KAFKA_STORAGE_ERROR"
     assert len(caplog.messages) < 5
 
 
@@ -179,7 +179,7 @@ def test_cancelled_attempts_are_abandoned(caplog):
     caplog.clear()
     bench.run(100)
     bench.markers.cancel("t")
-    assert bench.abandoned == [A, B], "the markers of this round, once"
+    assert bench.abandoned == [A, B], "the markers of this round are sent once"
     for finish in bench.held:
         finish()
     bench.run(10_000)

@@ -60,7 +60,7 @@ def test_the_next_block_is_reserved_when_a_tenth_is_left(block_ids: int) -> None
     bench.take(block_ids * 9 // 10 or 1)
     bench.answer()
     if block_ids > 1:
-        assert not bench.asked, "a tenth is left"
+        assert not bench.asked, "a tenth of the block is left"
         bench.take()
     assert len(bench.asked) == 1
     bench.take(block_ids - len(bench.given))

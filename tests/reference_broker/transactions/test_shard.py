@@ -81,7 +81,7 @@ def test_prepared_transactions_are_told_of(bench):
     assert bench.shard.prepared(prepared).reply
     bench.write(bench.shard.complete(prepared, 8))
     assert not bench.shard.prepared(prepared).reply
-    assert bench.shard.complete(prepared, 9).records == (), "once is enough"
+    assert bench.shard.complete(prepared, 9).records == (), "the transaction is only completed once"
     assert bench.shard.transactions["t"].state is TransactionState.COMPLETE_COMMIT
 
 
@@ -161,7 +161,7 @@ def test_what_comes_first_for_a_fenced_producer_while_markers_are_written(bench,
 def test_a_producer_asks_while_a_transaction_is_open(bench):
     bench.write(bench.shard.initialize("t", 15_000, None, 5, 0))
     bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))
-    with pytest.raises(BrokerError, match="not 9 with epoch 0"):
+    with pytest.raises(BrokerError, match="got 9 with epoch 0"):
         bench.shard.initialize("t", 15_000, ProducerIdAndEpoch(9, 0), None, 0)
     reply = bench.write(bench.shard.initialize("t", 15_000, ProducerIdAndEpoch(5, 0), None, 0))
     assert reply.code is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -196,7 +196,9 @@ def test_transaction_that_was_followed_by_another_is_not_aborted_in_its_stead(be
     bench.write(bench.shard.complete(bench.shard.transactions["t"], 0))
     bench.write(bench.shard.add_partitions("t", again, [("a", 0)], 2, 0))
     assert bench.shard.abort(before, None, 1_001).records == ()
-    assert bench.shard.abort(bench.shard.transactions["t"], None, 1_000).records == (), "its time has not run out"
+    assert bench.shard.abort(bench.shard.transactions["t"], None, 1_000).records == (), (
+        "the transaction has not timed out"
+    )
     assert bench.shard.abort(bench.shard.transactions["t"], None, 1_001).records != ()
 
 

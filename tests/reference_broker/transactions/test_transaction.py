@@ -119,7 +119,7 @@ def test_a_step_keeps_what_was_before():
 
 def test_the_last_epoch_needs_a_new_id():
     last = replace(BASE, epoch=LAST_EPOCH, state=State.ONGOING)
-    with pytest.raises(NeedsProducerId, match=r"COORDINATOR_NOT_AVAILABLE.*an unused producer id is needed"):
+    with pytest.raises(NeedsProducerId, match=r"COORDINATOR_NOT_AVAILABLE.*needs an unused producer id"):
         last.aborted(None, 0)
     prepared = last.aborted(6, 0)
     assert (prepared.producer, prepared.next_producer_id) == ((5, LAST_EPOCH + 1), 6)

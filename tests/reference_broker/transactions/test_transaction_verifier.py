@@ -112,7 +112,7 @@ def refused(code: ErrorCode) -> list[Any]:
 def test_question_and_answer():
     bench = Bench()
     answers = bench.ask_about(X, 3, A, B, ("a", 5))
-    assert bench.asked == [], "others may follow in this turn"
+    assert bench.asked == [], "other questions may follow in this turn"
     asked = bench.take()
     (transaction,) = asked.request.transactions
     assert asked.broker_id == 2
@@ -286,7 +286,7 @@ def test_waiting_questions_follow_the_coordinator():
     bench.leaders[place] = OWN
     asked.end(response(asked))
     bench.turn()
-    assert waiting == [{}], "this broker has answered it"
+    assert waiting == [{}], "this broker has answered the question"
     bench.leaders[place] = 2
     bench.ask_about(other[1])
     del bench.leaders[place]

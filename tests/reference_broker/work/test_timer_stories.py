@@ -112,7 +112,7 @@ class Scene:
         self.due_ms = [entry for entry in self.due_ms if entry not in due]
         before = len(self.called)
         self.timers.fire(self.now_ms)
-        assert self.called[before:] == [number for _, number in due], "each once, in order of deadlines"
+        assert self.called[before:] == [number for _, number in due], "each timer fires once, in order of deadlines"
 
     def _jump(self, milliseconds: int) -> None:
         self.jumped_ms += milliseconds

@@ -97,7 +97,7 @@ class Tree:
             if not self.loop:
                 return
             self.loop.popleft()()
-        raise AssertionError("the cluster does not come to rest")
+        raise AssertionError("the cluster did not settle")
 
     def children(self, path: str) -> tuple[str, ...]:
         return tuple(sorted(each.rpartition("/")[2] for each in self.nodes if each != "/" and parent_of(each) == path))
@@ -313,7 +313,7 @@ class EmbeddedTree:
             if not self.loop:
                 return
             self.loop.popleft()()
-        raise AssertionError("the cluster does not come to rest")
+        raise AssertionError("the cluster did not settle")
 
     def registry(self) -> EmbeddedProgram:
         return EmbeddedProgram(self)

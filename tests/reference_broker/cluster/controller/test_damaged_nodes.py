@@ -183,7 +183,7 @@ def test_an_error_of_any_operation(code: RegistryCode) -> None:
         cluster.brokers[0].registry.error_of = error_of
         scenario(cluster)
         is_over = left >= 0
-        assert is_in_office(cluster), f"operation {count}"
+        assert is_in_office(cluster), f"the failing operation was number {count}"
         cluster.brokers[0].registry.error_of = lambda _: None
         cluster.fire(LOOK_AGAIN_DELAY_MS)
         cluster.create("more", (0, 1))

@@ -109,7 +109,7 @@ def test_an_admin_may_elect_uncleanly() -> None:
     results: list[object] = []
     cluster.controller.elect_leaders(None, ElectionType.UNCLEAN, results.append)
     cluster.settle()
-    assert results == [{T0: 2}], "the elected leader"
+    assert results == [{T0: 2}], "the result is the elected leader"
     assert cluster.state("t").leader == 2
 
 

@@ -26,7 +26,7 @@ GOOD = [
 
 BAD = [
     (registration("A://h", A="SSL"), "is not of the form LISTENER://host:port"),
-    (registration("A://h:99999", A="SSL"), "has no valid port"),
+    (registration("A://h:99999", A="SSL"), "must be from -1 to 65535"),
     (registration("A://h:1", B="SSL"), "has an unknown security protocol"),
     (registration("A://h:1"), "has an unknown security protocol"),
 ]

@@ -76,7 +76,7 @@ def test_a_later_controller_is_respected(caplog: pytest.LogCaptureFixture) -> No
     cluster.tree.change(SetData(path, PARTITION_STATE.encode(cluster.state("t")._replace(controller_epoch=9))), 0)
     cluster.kill(1)
     assert cluster.state("t").leader == 1
-    assert "was written by the controller of epoch 9; this one has epoch 1" in caplog.text
+    assert "was written by a controller with epoch 9; this controller has epoch 1" in caplog.text
 
 
 @pytest.mark.parametrize(("content", "leader"), [(b"true", 2), (b"false", -1), (b"maybe", -1), (None, -1)])

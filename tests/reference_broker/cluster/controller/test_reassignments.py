@@ -137,7 +137,7 @@ def test_damaged_orders_are_removed(caplog: pytest.LogCaptureFixture) -> None:
         cluster.settle()
         assert PARTITION_REASSIGNMENTS.path() not in cluster.tree.nodes
     assert cluster.assignment("t").partitions == {0: (0,)}
-    assert "since the order cannot be read" in caplog.text
+    assert "since the requested reassignments cannot be read" in caplog.text
     assert "refusing to reassign t-0" in caplog.text
 
 

@@ -27,9 +27,9 @@ def test_some_codes_have_a_text() -> None:
         (
             ErrorCode.STALE_BROKER_EPOCH,
             "INFO",
-            "broker 2 has registered again, and refuses UpdateMetadata for its former",
+            "broker 2 has registered again, and rejected UpdateMetadata because",
         ),
-        (ErrorCode.STALE_CONTROLLER_EPOCH, "ERROR", "broker 2 refuses UpdateMetadata with error code 11"),
+        (ErrorCode.STALE_CONTROLLER_EPOCH, "ERROR", "broker 2 rejected UpdateMetadata with error code 11"),
     ],
     ids=["the broker had another session", "another controller"],
 )

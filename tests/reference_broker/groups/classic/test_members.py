@@ -264,7 +264,9 @@ def test_commit_during_the_assignment_has_to_wait():
     bench = GroupBench()
     member = only(bench.join()).member_id
     assert bench.commit(1, 1, member) == [ErrorCode.REBALANCE_IN_PROGRESS]
-    assert bench.commit_in_transaction(1, member) == [ErrorCode.NONE], "a transaction need not name the member"
+    assert bench.commit_in_transaction(1, member) == [ErrorCode.NONE], (
+        "a transaction does not have to specify the member"
+    )
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_assignments_reach_members_when_the_leader_sends_them():
     assert (only(own).assignment, only(waiting).assignment) == (b"L", b"O")
     assert (only(own).protocol_type, only(own).protocol_name) == ("consumer", "range")
     assert bench.group.state is GroupState.STABLE
-    assert len(bench.log.batches) == 2, "the new group and its assignment"
+    assert len(bench.log.batches) == 2, "the new group and its assignment are stored"
     assert only(bench.sync(other.member_id, 1)).assignment == b"O", "a stable group answers immediately"
 
 

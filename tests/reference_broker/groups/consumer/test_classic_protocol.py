@@ -189,7 +189,7 @@ def test_members_of_both_protocols_leave():
     bench.groups.leave("g", [("odd", None), (classic, None), (classic, None), ("", "i")], answers.append, 0)
     assert answers == [[ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]]
     assert set(bench.consumers.members) == {"new", "late", "later"}
-    assert bench.leave("new") is ErrorCode.NONE, "as an administrator may request"
+    assert bench.leave("new") is ErrorCode.NONE, "an administrator may request this"
     assert set(bench.group.members) == {"late", "later"}, "only classic members are left"
 
 
@@ -314,7 +314,7 @@ def test_a_member_whose_join_is_written_late_has_a_session():
 @pytest.mark.parametrize("has_joined", [False, True])
 def test_a_member_that_goes_while_something_is_expected_of_it_leaves_no_timers(has_joined):
     bench, classic = mixed()
-    assert bench.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS, "it has to join"
+    assert bench.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join"
     if has_joined:
         bench.join_classic(classic, (0, 1, 2, 3))
     assert bench.leave(classic) is ErrorCode.NONE

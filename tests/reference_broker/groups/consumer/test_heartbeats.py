@@ -55,11 +55,15 @@ def test_lost_response_is_repeated():
     first = bench.beat().member_id
     bench.topics["t"] = TopicFacts(T, 5)
     assert bench.beat(first, 2).member_epoch == 3
-    assert bench.beat(first, 2, (0, 1)).member_epoch == 3, "the previous epoch, with some of its partitions"
+    assert bench.beat(first, 2, (0, 1)).member_epoch == 3, (
+        "the request has the previous epoch and some of its partitions"
+    )
     assert bench.beat(first, 2, (9,)) == ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat(first, 2) == ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat(first, 4) == ErrorCode.FENCED_MEMBER_EPOCH
-    assert bench.beat(first, 1, (0, 1)) == ErrorCode.FENCED_MEMBER_EPOCH, "older than the previous epoch"
+    assert bench.beat(first, 1, (0, 1)) == ErrorCode.FENCED_MEMBER_EPOCH, (
+        "the request's epoch is older than the previous one"
+    )
 
 
 @pytest.mark.parametrize(("epoch", "size"), [(1, "smaller"), (3, "greater")])

@@ -90,7 +90,9 @@ def test_member_gives_up_what_it_is_not_subscribed_to_before_there_is_a_new_targ
     gone = step(member, (1,), {}, topic_ids=(), has_changed=True)
     assert (gone.epoch, gone.state, gone.assigned, gone.revoking) == (5, MemberState.STABLE, {}, {})
     moved = step(revoking, (1,), {}, topic_ids=())
-    assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, {}), "whatever the target says"
+    assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, {}), (
+        "the state is the same, whatever the target is"
+    )
 
 
 def test_member_of_an_unknown_state_begins_anew():

@@ -113,7 +113,7 @@ def test_what_expressions_stand_for_goes_with_the_group():
     assert group.resolved == {"a.*": Resolved(frozenset({"aa", "ab"}), 7, 8)}
     assert not stored(*RECORDS, resolved, *regex_tombstones("g", ["a.*"]))["g"].resolved
     ends = group_tombstones("g", group.members, group.resolved)
-    assert [record.key.SCHEMA.key for record in ends] == [8, 7, 6, 5, 16, 4, 3], "the order of Apache Kafka"
+    assert [record.key.SCHEMA.key for record in ends] == [8, 7, 6, 5, 16, 4, 3], "the order is that of Apache Kafka"
     assert all(record in ends for record in member_tombstones("g", "m"))
     assert stored(*RECORDS, resolved, *ends) == {}
     assert stored(*regex_tombstones("g", ["a.*"])) == {}

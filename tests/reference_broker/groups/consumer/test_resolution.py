@@ -57,7 +57,7 @@ def test_the_first_answer_assigns_nothing_and_the_next_all():
     assert kinds(bench) == [[5, 8]]
     bench.resolve()
     assert (bench.consumers.epoch, topics(bench)) == (2, {"[tu]": {"t"}})
-    assert kinds(bench)[1:] == [[16, 3]], "a separate operation"
+    assert kinds(bench)[1:] == [[16, 3]], "the result is written by a separate operation"
     second = bench.beat("m", 1)
     assert (second.member_epoch, numbers(second)) == (2, [0, 1, 2, 3])
     assert bench.beat("m", 2).assignment is None
@@ -157,11 +157,11 @@ def test_a_topic_that_goes_and_comes_again_keeps_its_place():
     bench.resolve()
     bench.beat("m", 1)
     del bench.topics["t"]
-    assert numbers(bench.beat("m", 2)) == [0], "the expression that matches u"
+    assert numbers(bench.beat("m", 2)) == [0], "the expression still matches u"
     assert topics(bench) == {"[tu]": {"t", "u"}}
     assert bench.beat("m", 2, owned={b"u" * 16: frozenset({0})}).member_epoch == 3
     bench.topics["t"] = TopicFacts(b"n" * 16, 2)
-    assert len(numbers(bench.beat("m", 3))) == 3, "without another resolution"
+    assert len(numbers(bench.beat("m", 3))) == 3, "this requires no further resolution"
 
 
 def test_what_they_stand_for_holds_for_a_while():
@@ -325,7 +325,7 @@ def test_two_heartbeats_look_up_once():
     bench.beat("m", 1)
     join(bench, "n", "t")
     bench.resolve()
-    assert set(topics(bench)) == {HARD}, "the other one joined while the resolution was in progress"
+    assert set(topics(bench)) == {HARD}, "the other member joined while the resolution was in progress"
     assert sum(16 in each for each in kinds(bench)) == 1
 
 
@@ -404,7 +404,7 @@ def test_too_many_names_are_not_kept(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING):
         bench.beat("n", 1, now=AGAIN_MS)
         bench.resolve(AGAIN_MS)
-    assert "the group g: their names exceed 5 characters" in caplog.text
+    assert "the group g: the names exceed the limit of 5 characters" in caplog.text
     assert topics(bench) == {"t": {"t"}}
     assert "g" not in resolution_of(bench)._running
     monkeypatch.setattr(resolution, "_NAMES_CHARACTERS_MAX", 7)

@@ -23,7 +23,7 @@ def test_what_is_even_is_kept(same):
     found = uniform_assignment(members, {T: 4}, is_homogeneous=same)
     assert sorted(map(size, found.values())) == [1, 1, 2]
     kept = sum(len(found[name].get(T, frozenset()) & before[name][T]) for name in before)
-    assert kept == 3, "one partition moves"
+    assert kept == 3, "only one partition moves"
 
 
 @pytest.mark.parametrize("same", [True, False])

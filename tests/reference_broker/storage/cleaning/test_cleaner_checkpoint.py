@@ -49,7 +49,7 @@ def test_topic_of_the_same_name_begins_anew():
     store.create("t", 2, {}, lambda topic: None)
     first, second = store.directory.of("t").values()
     assert checkpoint.offset_of(first) == 0
-    assert CleanerCheckpoint(store.directory).offset_of(first) == 0, "after a restart as well"
+    assert CleanerCheckpoint(store.directory).offset_of(first) == 0, "this is also true after a restart"
     note(checkpoint, second, 1)
     assert read_file(disk, FILE) == b"0\n1\nt 1 1\n"
 

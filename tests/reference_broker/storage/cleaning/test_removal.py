@@ -194,7 +194,7 @@ def test_deleted_topic_is_left_alone():
     retired = remove(store.directory, store.directory.of(topic.name)[0])
     work.run()
     assert retired == []
-    assert bases(disk) == [0], "the new topic's segment"
+    assert bases(disk) == [0], "this is the new topic's segment"
 
 
 @pytest.mark.parametrize("start", [0, 6])
@@ -239,7 +239,7 @@ def test_failed_checkpoint_keeps_nobody_from_making_room(caplog):
     remove(directory, log, failures)
     assert failures == []
     assert bases(disk)[0] == 12
-    assert "checkpoints cannot be written" in caplog.text
+    assert "could not write the checkpoints" in caplog.text
 
 
 def test_failed_rename_is_reported_and_the_files_go_at_the_next_start():

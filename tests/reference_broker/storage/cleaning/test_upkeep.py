@@ -156,7 +156,7 @@ def test_dirty_logs_are_compacted():
     assert values(bench) == before
     bench.produce(produced(b"x", key=b"k0"))
     bench.advance(BACKOFF_MS)
-    assert values(bench) == [*before, b"x"], "a compaction is not worth it yet"
+    assert values(bench) == [*before, b"x"], "a compaction is not worthwhile yet"
     fill_compacted(bench, records=10)
     bench.advance(BACKOFF_MS)
     assert len(values(bench)) < 6
@@ -404,7 +404,7 @@ def test_what_ends_a_log_is_not_told_again(caplog):
     bench.disk.plan = plan
     bench.advance(FIRST_MS)
     bench.advance(CHECK_MS)
-    assert caplog.text.count("memory:t-0: the log goes offline: gone") == 1
+    assert caplog.text.count("memory:t-0: taking the log offline: gone") == 1
     assert "upkeep failed" not in caplog.text
 
 

@@ -155,19 +155,21 @@ class UpkeepWorkload:
         present = {offset: (key, value) for offset, key, value in entries_of(log)}
         acknowledged, start = self.acknowledged[name], log.log_start_offset
         for offset, entry in present.items():
-            assert acknowledged.get(offset, entry) == entry, f"{name}: a different record at {offset}"
+            assert acknowledged.get(offset, entry) == entry, f"{name}: the record at offset {offset} is different"
             assert entry in self.sent[name], f"{name}: {entry} was not sent"
-            assert may_keep_refused or offset in acknowledged or entry[1] not in self.refused, f"{name}: refused"
+            assert may_keep_refused or offset in acknowledged or entry[1] not in self.refused, (
+                f"{name}: a refused record is present"
+            )
         readable = {offset: entry for offset, entry in present.items() if offset >= start}
         if name == "compacted":
             assert start == 0
             latest = {key: offset for offset, (key, _) in acknowledged.items()}
             for key, offset in latest.items():
                 later = [at for at, entry in present.items() if entry[0] == key and at > offset]
-                assert offset in present or later, f"{name}: the latest of {key!r} is gone"
+                assert offset in present or later, f"{name}: the latest record for key {key!r} is gone"
             return len(present)
         if name == "cut":
-            assert self.deleted_to <= start <= self.asked_to, f"{name} begins at {start}"
+            assert self.deleted_to <= start <= self.asked_to, f"{name} begins at offset {start}"
         gone = [offset for offset in acknowledged if offset >= start and offset not in readable]
         assert not gone, f"{name}: {gone} are gone, but the log begins at {start}"
         return len(readable)

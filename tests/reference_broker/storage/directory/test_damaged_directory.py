@@ -65,7 +65,7 @@ def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_pat
     (tmp_path / "producer-ids").write_bytes(b"")
     first = 2**61 + 1 + 2**32
     assert reopen().directory.producer_ids.reserve(1000) == first
-    assert reopen().directory.producer_ids.reserve(1000) == first + 1000, "and the file written then is not damaged"
+    assert reopen().directory.producer_ids.reserve(1000) == first + 1000, "the file written afterwards is not damaged"
 
 
 def test_lost_reservation_of_producer_ids(reopen, tmp_path):
@@ -132,10 +132,10 @@ def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path
     damage(tmp_path / name)
     store = reopen()
     assert store.directory.log("t", 0).is_offline
-    assert "t-0: the log goes offline" in caplog.text
+    assert "t-0: taking the log offline" in caplog.text
     append_by(2, store.directory.log("other", 0))
     assert store.directory.log("other", 0).high_watermark == 2
-    assert (tmp_path / name).exists(), "it is left alone"
+    assert (tmp_path / name).exists(), "the folder is left alone"
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
@@ -213,7 +213,9 @@ def test_damaged_configuration_is_refused_by_name():
     content = read_file(disk, "topics/t.topic")
     assert content is not None
     write_file(disk, "topics/t.topic", content.replace(b"2000000", b"many"))
-    with pytest.raises(ConfigurationError, match="configuration of the topic t is damaged: 'many' is not a number"):
+    with pytest.raises(
+        ConfigurationError, match="configuration of the topic t is damaged: expected a number, got 'many'"
+    ):
         on(disk)
 
 

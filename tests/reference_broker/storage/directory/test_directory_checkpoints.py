@@ -134,7 +134,7 @@ def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes
     told = []
     store.delete(store.topics["t"], told.append)
     assert (told, path in entries(disk)) == ([None], True)
-    assert "checkpoints still have entries of deleted topics: [Errno 28] No space" in caplog.text
+    assert "could not remove the entries of deleted topics from the checkpoints: [Errno 28] No space" in caplog.text
     assert not [name for name in disk.names("") if name.startswith("t-")], "files are removed, which frees space"
     store.create("t", 1, {}, told.append)
     assert told[1].code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -64,14 +64,14 @@ def test_directory_of_another_broker_is_refused() -> None:
 def test_directory_of_a_broker_with_zookeeper_is_refused() -> None:
     disk = MemoryDisk()
     write_identity(disk, MetaProperties("cluster", "7", "", WITH_BROKER_ID))
-    with pytest.raises(ConfigurationError, match="it belongs to a broker in a ZooKeeper cluster"):
+    with pytest.raises(ConfigurationError, match="the data directory belongs to a broker in a ZooKeeper cluster"):
         taken(disk, 7)
 
 
 def test_identity_that_is_missing_or_damaged_is_refused() -> None:
     disk = MemoryDisk()
     disk.make_folder("t-0")
-    with pytest.raises(DamagedFile, match="it is missing, although there are partitions"):
+    with pytest.raises(DamagedFile, match="the file is missing, although the data directory has partitions"):
         taken(disk)
     write_file(disk, "meta.properties", b"node.id=7\n")
     with pytest.raises(DamagedFile, match=r"it has no cluster\.id"):

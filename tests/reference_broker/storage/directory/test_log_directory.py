@@ -58,7 +58,7 @@ def test_log_and_logs():
 def test_two_brokers_cannot_share_a_directory(tmp_path):
     """Two brokers in one directory once lost three of four acknowledged records."""
     first = on(MachineDisk(tmp_path))
-    with pytest.raises(ConfigurationError, match="it is in use by another broker"):
+    with pytest.raises(ConfigurationError, match="the data directory is in use by another broker"):
         on(MachineDisk(tmp_path))
     first.directory.close()
     on(MachineDisk(tmp_path)).directory.abandon()
@@ -189,7 +189,7 @@ def test_checkpoint_that_fails_is_reported_and_written_next_time(caplog):
     store = on(disk)
     disk.plan = fail_at(disk.calls + 2)
     store.directory.checkpoint()
-    assert "checkpoints cannot be written" in caplog.text
+    assert "could not write the checkpoints" in caplog.text
     store.directory.checkpoint()
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n0\n"
 
@@ -203,7 +203,7 @@ def test_checkpoints_are_not_queued_up():
     while work.pending:
         work.run(1)
         count += 1
-    assert count == 2, "one in flight, and one for everything that arrived in the meantime"
+    assert count == 2, "one sync was in flight, and another covers everything that arrived in the meantime"
 
 
 def test_restart_needs_no_more_descriptors_than_running(tmp_path):
@@ -331,7 +331,7 @@ def test_every_call_of_creating_fails(caplog):
         append(directory.log("t", 0), b"x")
         assert opened(disk.crash()).of("t")[0].next_offset == 1
     assert failed >= {(("t", 0),), (("t", 3),), (("t", 0), ("t", 3))}
-    assert "the partition t-3 cannot be created: KAFKA_STORAGE_ERROR" in caplog.text
+    assert "could not create the partition t-3: KAFKA_STORAGE_ERROR" in caplog.text
 
 
 @pytest.mark.parametrize(("topic_id", "records"), [(FIRST, 2), (SECOND, 0)])
@@ -346,7 +346,7 @@ def test_folder_that_was_not_expected_is_untouched_until_its_partition_is_create
     directory = opened(disk, expected=[place(0)])
     assert (hosted(directory), directory.of("t")[0].next_offset) == ([("t", 0)], 2)
     assert files == {name: read_file(disk, f"t-1/{name}") for name in disk.names("t-1")}
-    assert "memory:t-1 belongs to no topic and is left alone" in caplog.text
+    assert "memory:t-1 does not belong to any topic, and is left alone" in caplog.text
     told = []
     directory.create([place(1, topic_id)], told.append)
     assert (told, directory.of("t")[1].next_offset) == ([{}], records)
@@ -573,7 +573,9 @@ def test_folders_that_cannot_be_deleted_are_reported(name, path, failed, caplog)
     assert {partition: error.code for partition, error in errors.items()} == {
         ("t", number): ErrorCode.KAFKA_STORAGE_ERROR for number in failed
     }
-    assert "cannot remove the folder of the deleted partition t-0: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
+    assert (
+        "could not remove the folder of the deleted partition t-0: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
+    )
     assert hosted(directory) == []
 
 

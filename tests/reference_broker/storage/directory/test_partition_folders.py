@@ -50,7 +50,7 @@ def test_metadata_that_a_crash_took_is_written_again(content: bytes | None) -> N
         disk.remove(METADATA)
     else:
         write_file(disk, METADATA, content)
-    assert not folders.settle(PLACE, SECOND, is_there=True), "the name decides"
+    assert not folders.settle(PLACE, SECOND, is_there=True), "the decision depends on the name"
     assert read_file(disk, METADATA) == partition_metadata_content(SECOND)
     assert read_file(disk, "t-0/records") == b"first"
 
@@ -187,5 +187,6 @@ def test_what_does_not_belong_there_is_named_and_left_alone(caplog: pytest.LogCa
     PartitionFolders(disk).tell_strays(["t-0"])
     assert disk.names("") == before
     assert [record.getMessage() for record in caplog.records] == [
-        f"memory:{name} belongs to no topic and is left alone" for name in ("lost+found", "notes", "t-1", "t-abc")
+        f"memory:{name} does not belong to any topic, and is left alone"
+        for name in ("lost+found", "notes", "t-1", "t-abc")
     ]

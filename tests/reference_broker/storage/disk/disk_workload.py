@@ -89,17 +89,23 @@ class Ledger:
             found += len(present)
             sent = [sent for sent in self.sent if sent.topic_id == topic.topic_id]
             assert len(set(present)) == len(present), f"{topic.name}: a record is present twice"
-            assert set(present) <= set(sent), f"{topic.name}: {set(present) - set(sent)} were sent elsewhere"
-            assert present == [entry for entry in sent if entry in set(present)], f"{topic.name}: records out of order"
+            assert set(present) <= set(sent), (
+                f"{topic.name}: records {set(present) - set(sent)} were not sent to this topic"
+            )
+            assert present == [entry for entry in sent if entry in set(present)], (
+                f"{topic.name}: records are out of order"
+            )
             if not may_keep_refused:
                 assert not set(present) & self.refused, f"{topic.name}: refused records are present"
             acknowledged = [entry for entry in sent if entry in self.acknowledged]
             if loses_unsynced:
-                assert {entry for entry in sent if entry in self.synced} <= set(present), f"{topic.name}: synced, gone"
+                assert {entry for entry in sent if entry in self.synced} <= set(present), (
+                    f"{topic.name}: synced records are gone"
+                )
                 left = [entry for entry in acknowledged if entry in set(present)]
-                assert left == acknowledged[: len(left)], f"{topic.name}: a hole"
+                assert left == acknowledged[: len(left)], f"{topic.name}: there is a hole between the records"
             else:
-                assert set(acknowledged) <= set(present), f"{topic.name}: acknowledged, gone"
+                assert set(acknowledged) <= set(present), f"{topic.name}: acknowledged records are gone"
             assert not directory.of(topic.name)[0].is_offline
         # The broker works.
         name = f"after{len(store.topics)}"
@@ -219,9 +225,9 @@ def values_of(bench: BrokerBench, name: str) -> Iterator[bytes]:
     offset = log.log_start_offset
     while offset < log.high_watermark:
         (data,) = _fetch(bench, name, offset)
-        assert not data.error_code, f"{name} at {offset}: {data.error_code}"
+        assert not data.error_code, f"{name} at offset {offset}: error code {data.error_code}"
         values = values_in(data.records)
-        assert values, f"{name}: there is no record at {offset}"
+        assert values, f"{name}: there is no record at offset {offset}"
         yield from values
         offset += len(values)
 

@@ -102,7 +102,7 @@ def test_log_is_quiet_after_roll_and_sync():
         append(log)
     log.sync()
     log.end(GONE)
-    assert len(work.pending) == 2, "the work is a roll and a sync"
+    assert len(work.pending) == 2, "the work consists of a roll and a sync"
     log.when_quiet(lambda: told.append("quiet"))
     when_all_quiet([log, opened(HeldWork())], lambda: told.append("all quiet"))
     work.run(1)
@@ -131,7 +131,7 @@ def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
     append(log)
     log.sync()
     append(log)
-    assert len(work.pending) == 2, "the work is a sync and a roll"
+    assert len(work.pending) == 2, "the work consists of a sync and a roll"
     in_flight = [work.pending.popleft(), work.pending.popleft()]
     store.delete(store.topics["t"], lambda error: None)
     store.create("t", 1, {}, lambda topic: None)

@@ -205,7 +205,7 @@ def test_last_epoch(disk, epochs, last):
     calls = disk.calls
     write_last_epoch(disk, last, [last])
     assert disk.calls == calls, "nothing has changed"
-    assert read_last_epoch(disk.crash(1)) == last, "it is durable"
+    assert read_last_epoch(disk.crash(1)) == last, "the file is durable"
 
 
 @pytest.mark.parametrize("content", [b"high", b"-1", b"2147483647", b"9" * 5000, b"\xff"])
@@ -325,7 +325,9 @@ def test_epochs_after_a_start_that_was_set_back_come_from_the_batches(disk, star
             yield entry
 
     assert load_told_epochs(disk, "t-0", start_offset, 50, 50, lambda offset: [], from_start()).entries() == entries
-    assert read == ([] if start_offset == 20 else [(1, 0), (1, 4), (2, 5), (3, 12), (3, 20)]), "no more than it needs"
+    assert read == ([] if start_offset == 20 else [(1, 0), (1, 4), (2, 5), (3, 12), (3, 20)]), (
+        "no more is read than is needed"
+    )
     assert load_told_epochs(disk, "t-0", start_offset, 50, 50, lambda offset: [], broken()).entries() == entries
 
 

@@ -71,19 +71,23 @@ def message_set() -> bytes:
     [
         (changed(FIRST, 70, b"!"), ErrorCode.CORRUPT_MESSAGE, "checksum"),
         (FIRST + changed(SECOND, 65, b"!"), ErrorCode.CORRUPT_MESSAGE, "at offset 12 is damaged: crc"),
-        (FIRST + FIRST, ErrorCode.CORRUPT_MESSAGE, "the batch has offsets 10 to 11, but 12 to"),
-        (SECOND + FIRST, ErrorCode.CORRUPT_MESSAGE, ", but 13 to"),
+        (FIRST + FIRST, ErrorCode.CORRUPT_MESSAGE, "expected offsets from 12 to"),
+        (SECOND + FIRST, ErrorCode.CORRUPT_MESSAGE, "expected offsets from 13 to"),
         (
             changed(FIRST, 23, struct.pack(">i", -1), has_right_checksum=True),
             ErrorCode.CORRUPT_MESSAGE,
-            "offsets 10 to 9",
+            "got 10 to 9",
         ),
-        (placed(produced(b"a"), 2**63 - 1), ErrorCode.CORRUPT_MESSAGE, " are expected"),
-        (placed(produced(b"a"), -5), ErrorCode.CORRUPT_MESSAGE, ", but 0 to"),
-        (placed(produced(b"a"), 0, -1), ErrorCode.CORRUPT_MESSAGE, "the leader epoch is -1"),
-        (changed(FIRST, 8, struct.pack(">i", 20)), ErrorCode.CORRUPT_MESSAGE, "the batch is only 32 bytes long"),
-        (changed(FIRST, 16, b"\3"), ErrorCode.CORRUPT_MESSAGE, "magic 3"),
-        (message_set(), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "magic 1"),
+        (placed(produced(b"a"), 2**63 - 1), ErrorCode.CORRUPT_MESSAGE, "expected offsets from 0 to"),
+        (placed(produced(b"a"), -5), ErrorCode.CORRUPT_MESSAGE, "expected offsets from 0 to"),
+        (placed(produced(b"a"), 0, -1), ErrorCode.CORRUPT_MESSAGE, "the leader epoch must be 0 or higher, got -1"),
+        (
+            changed(FIRST, 8, struct.pack(">i", 20)),
+            ErrorCode.CORRUPT_MESSAGE,
+            "a batch must have at least 61 bytes, got 32",
+        ),
+        (changed(FIRST, 16, b"\3"), ErrorCode.CORRUPT_MESSAGE, "magic 2, got 3"),
+        (message_set(), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "magic 2, got 1"),
     ],
 )
 def test_refused(data, code, reason):

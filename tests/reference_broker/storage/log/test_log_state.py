@@ -105,7 +105,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     assert bench.reached == [(1, None), (2, ErrorCode.KAFKA_STORAGE_ERROR), (3, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert bench.log.is_offline
     assert watched[-1] >= 2**31, "a delayed fetch ends, whatever it waits for"
-    assert committed[-1] >= 2**31, "so does one for committed records"
+    assert committed[-1] >= 2**31, "a delayed fetch for committed records also ends"
     bench.append(b"d")
     assert bench.results[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
     bench.replica.when_reached(2, lambda error: watched.append(error))
@@ -134,7 +134,7 @@ def test_append_that_fails_takes_the_log_offline_and_leaves_nothing(config, capl
     bench.append(b"c")
     assert bench.results[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
     assert bench.log.next_offset == 1
-    assert caplog.text.count("memory:t-0: the log goes offline: [Errno 28] No space left on device") == 1
+    assert caplog.text.count("memory:t-0: taking the log offline: [Errno 28] No space left on device") == 1
     again = Bench(config, bench.disk.crash(), is_clean=False)
     assert (again.values(), again.log.truncated_bytes) == ([b"a"], 0)
 
@@ -158,7 +158,7 @@ def test_appends_wait_in_order_while_the_log_rolls():
     bench = Bench(ROLLING)
     for number in range(10):
         bench.append(b"%d" % number)
-    assert len(bench.results) == 4, "the fifth needs a new segment"
+    assert len(bench.results) == 4, "the fifth append needs a new segment"
     assert len(bench.work.pending) == 1
     bench.work.run()
     assert [result.base_offset for result in bench.results] == list(range(10))
@@ -369,7 +369,7 @@ def test_roll_on_request():
     told = []
     bench.log.roll(lambda: told.append(len(bench.log.segments)))
     bench.append(b"b")
-    assert len(bench.results) == 1, "the second waits for the new segment"
+    assert len(bench.results) == 1, "the second append waits for the new segment"
     bench.work.run(1)
     assert (len(bench.results), told) == (2, [2])
     bench.work.run()

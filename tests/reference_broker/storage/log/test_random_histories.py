@@ -132,7 +132,7 @@ class History:
 
         self.log.append(data, parse_header(data), self.now_ms, done)
         while sequence not in self.sent[number]:
-            assert self.work.step(), "an append is never answered"
+            assert self.work.step(), "an append was never answered"
 
     def send_again(self) -> None:
         """Resend the last batches, as many as may be in flight; each keeps its offset."""
@@ -272,7 +272,7 @@ class History:
             assert latest_of(found) == latest_of(expected)
             noted = CleanerCheckpoint(self.directory).offset_of(log)
             clean = [key for offset, key, _ in found if offset < noted]
-            assert len(clean) == len(set(clean)), f"the checkpoint says compacted to offset {noted}"
+            assert len(clean) == len(set(clean)), f"according to the checkpoint, the log is compacted to offset {noted}"
         assert [entry[0] for entry in found] == sorted({entry[0] for entry in found})
         self.check_files()
         self.acknowledged = [entry for entry in acknowledged if entry[0] < log.next_offset]

@@ -108,7 +108,7 @@ def test_start_of_the_log_takes_the_last_stable_offset_along(tmp_path):
     replica.watch(told.append)
     log.begin_at(9)
     assert log.last_stable_offset == 9
-    assert told == [0], "sessions tell consumers where the log begins"
+    assert told == [0], "fetch sessions inform consumers where the log begins"
 
 
 # Committed records.

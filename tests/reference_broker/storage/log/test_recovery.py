@@ -93,7 +93,7 @@ def test_new_partition():
         (flipped(BATCH_BYTES + 8), BATCH_BYTES, 9, "partial batch"),
         (flipped(BATCH_BYTES + 16), BATCH_BYTES, 9, "magic"),
         (flipped(-1), BATCH_BYTES, 9, "crc"),
-        (lambda content: content + bytes(70), 70, 10, "the magic is 0"),
+        (lambda content: content + bytes(70), 70, 10, "expected magic 2, got 0"),
     ],
     ids=["cut", "length", "magic", "checksum", "zeros"],
 )
@@ -178,7 +178,7 @@ def test_segments_are_written_again_after_a_failed_sync(disk, caplog, recovery_p
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert before == {name: read_file(left, f"t-0/{name}") for name in before}
     assert ".sync-failed" not in disk.names("t-0")
-    assert f"segments that may not be durable are rewritten (segments: {len(bases)})" in caplog.text
+    assert f"rewriting segments that may not be durable, since a sync failed (segments: {len(bases)})" in caplog.text
 
 
 def test_failure_while_segments_are_written_again_changes_nothing(disk):
@@ -202,7 +202,7 @@ def test_segment_that_gets_shorter_while_it_is_written_again_is_not_read_for_eve
     last = disk.open(f"t-0/{file_name(8, LOG_SUFFIX)}")
 
     def cut(call):
-        assert call.number < 1_000, "opening never ends"
+        assert call.number < 1_000, "opening the log does not finish"
         if call.name == "create":
             last.truncate(BATCH_BYTES)
 
@@ -242,7 +242,7 @@ def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog
         assert (log.next_offset, log.truncated_bytes) == (10**6 + 1, 0)
         return
     assert (log.next_offset, log.truncated_bytes) == (9, BATCH_BYTES)
-    assert f"offsets {base_offset} to {base_offset}, but 9 to" in caplog.text
+    assert f"got {base_offset} to {base_offset}" in caplog.text
     assert not log.is_offline
 
 
@@ -295,7 +295,7 @@ def test_files_that_no_log_has_are_named_and_left_alone(disk, caplog, is_clean):
     assert (log.next_offset, log.segments.base_offsets, log.is_offline) == (10, [0, 4, 8], False)
     for name in STRAYS:
         assert read_file(disk, f"t-0/{name}") == b"of somebody else"
-        assert caplog.text.count(f"t-0/{name}: unknown file, which is left alone") == 1
+        assert caplog.text.count(f"t-0/{name}: leaving an unknown file alone") == 1
     assert caplog.text.count("unknown file") == len(STRAYS)
 
 

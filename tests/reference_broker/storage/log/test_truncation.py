@@ -255,7 +255,7 @@ def test_the_tail_is_read_twice(monkeypatch, offset):
     replica.truncate_to(offset)
     left = replica.log.segments.last.size_bytes
     assert replica.log.next_offset == offset
-    assert left < sum(read) < 2 * left + 50_000, "it reads at most the tail twice, and a little to find its end"
+    assert left < sum(read) < 2 * left + 50_000, "at most, the tail is read twice, plus a little to find its end"
 
 
 def test_an_index_that_is_wrong_does_not_keep_what_has_to_go():

@@ -143,7 +143,7 @@ def test_log_that_ends_meanwhile(log, work):
     quiet = []
     log.when_quiet(lambda: quiet.append(True))
     log.end(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "deleted"))
-    assert not quiet, "its folder is in use"
+    assert not quiet, "the log's folder is in use"
     work.run()
     assert quiet == [True]
     assert [error.code for error in ended if error is not None] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
@@ -261,7 +261,7 @@ def test_slices_of_before_two_truncations_never_show_what_was_appended_later(log
         work.run()
     assert slices[0].read() == before[0]
     for each in slices[1:]:
-        with pytest.raises(OSError, match="bytes that it had at"):
+        with pytest.raises(OSError, match="bytes from position"):
             each.read()
 
 

@@ -134,9 +134,11 @@ class TestTransactions:
         assert log.begin(0) == 0
         assert log.producers.first_unstable_offset == 0
         assert log.append(batch(1, transactional=True)) == 1
-        assert refused(log, batch(2)) == STATE, "a batch outside the open transaction"
+        assert refused(log, batch(2)) == STATE, "the batch is outside the open transaction"
         assert log.end(True) == CompletedTransaction(1, 0, 2, False, 3)
-        assert log.producers.first_unstable_offset == 0, "until the high watermark has passed the marker"
+        assert log.producers.first_unstable_offset == 0, (
+            "this is the case until the high watermark has passed the marker"
+        )
         log.producers.note_high_watermark(2)
         assert log.producers.first_unstable_offset == 0
         log.producers.note_high_watermark(3)

@@ -42,7 +42,7 @@ def prepared(new=SUFFIXES, content=b"new"):
 def state_of(disk):
     """Return the content of the relevant files after the recovery at startup."""
     settle(disk, "t-0", disk.names("t-0"))
-    assert not settle(disk, "t-0", disk.names("t-0")), "once is enough"
+    assert not settle(disk, "t-0", disk.names("t-0")), "a second recovery has nothing left to do"
     found = {name: read_file(disk, f"t-0/{name}") for name in disk.names("t-0") if not name.endswith(".deleted")}
     logs = {int(name[:20]) for name in found if name.endswith(".log")}
     # Startup removes indexes without a segment.

@@ -93,7 +93,7 @@ def test_lookup_by_time_waits_for_what_it_needs(lost):
     assert (found, len(bench.work.pending)) == ([], 1)
     bench.work.run()
     assert found == [(NOW_MS + 3, 3, 0)]
-    assert bench.find(NOW_MS + 2) == [(NOW_MS + 2, 2, 0)], "at once"
+    assert bench.find(NOW_MS + 2) == [(NOW_MS + 2, 2, 0)], "the result is available at once"
 
 
 def test_highest_timestamps_are_looked_up_in_the_background():

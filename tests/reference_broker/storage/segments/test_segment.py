@@ -82,7 +82,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, caplog, suffix, damage):
     path.unlink() if damage == "missing" else path.write_bytes(good[:-3])
     again = new(tmp_path, CONFIG)
     again.load()
-    assert "00000000000000000500.log: an index is missing or damaged, and is rebuilt" in caplog.text
+    assert "00000000000000000500.log: an index is missing or damaged, and will be rebuilt" in caplog.text
     again.seal()
     again.sync(with_indexes=True)
     assert path.read_bytes() == good
@@ -279,7 +279,7 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
     assert segment._file is not None
     segment.seal()
     segment.release()
-    assert segment._file is not None, "it has to be synced"
+    assert segment._file is not None, "the segment has to be synced"
     segment.sync(with_indexes=True)
     segment.stored()
     assert (len(segment._index), len(segment._time_index)) == (0, 0)

@@ -69,9 +69,9 @@ def test_batches_of_any_size_are_surveyed(sizes: list[int]) -> None:
     ("byte", "value", "reason"),
     [
         (8, 0x7F, "bytes are needed, but "),
-        (16, 1, "the magic is 1"),
+        (16, 1, "expected magic 2, got 1"),
         (-1, 0x55, "checksum"),
-        (3, 1, f"but 1 to {INT32_MAX} are expected"),
+        (3, 1, f"expected offsets from 1 to {INT32_MAX}"),
     ],
 )
 def test_what_is_wrong_is_reported(sizes: list[int], byte: int, value: int, reason: str) -> None:
@@ -269,6 +269,6 @@ def test_batch_out_of_order_is_reported(large: int, number: int, base_offset: in
 
 def test_batch_before_its_segment_is_reported() -> None:
     file, headers = sized(10, 10, 10)
-    with pytest.raises(DecodeError, match=r"but 1 to .* are expected"):
+    with pytest.raises(DecodeError, match=r"expected offsets from 1 to"):
         list(producer_batches(file, 1, 0, END, 3))
-    assert list(producer_batches(file, 0, 0, 1, 3)) == headers[:1], "the others are not requested"
+    assert list(producer_batches(file, 0, 0, 1, 3)) == headers[:1], "the other batches are not requested"
