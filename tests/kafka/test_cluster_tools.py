@@ -8,6 +8,7 @@ Values that necessarily differ are masked: see `told_commands.py`, and the masks
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -98,6 +99,11 @@ ON_ALL = "--entity-type brokers --entity-default"
 
 def on_broker(broker_id: object) -> str:
     return f"--entity-type brokers --entity-name {broker_id}"
+
+
+def without(text: str) -> str:
+    """Return a regular expression that matches output without a text: a broker may learn late that something is gone."""
+    return rf"(?s)\A(?!.*{re.escape(text)})"
 
 
 #: Kafka has three ways of reporting where a call was when it timed out.
@@ -199,7 +205,7 @@ SEQUENCES: dict[str, list[Step]] = {
         Command(CONFIGS, f"--alter {on_broker(3)} --add-config num.io.threads=1"),
         Command(CONFIGS, f"--alter {on_broker(3)} --delete-config log.retention.ms,log.cleaner.threads"),
         Command(CONFIGS, f"--alter {on_broker(3)} --delete-config log.retention.ms"),
-        Command(CONFIGS, f"--describe {on_broker(3)}"),
+        Command(CONFIGS, f"--describe {on_broker(3)}", until=without("log.retention.ms")),
         Command(CONFIGS, f"--alter {ON_ALL} --add-config log.segment.bytes=30000000,min.insync.replicas=2"),
         Command(CONFIGS, f"--describe {ON_ALL}", until="min.insync.replicas"),
         Command(CONFIGS, f"--describe {on_broker(2)}"),
@@ -207,7 +213,7 @@ SEQUENCES: dict[str, list[Step]] = {
         Command(CONFIGS, f"--alter {ON_ALL} --add-config num.replica.fetchers=3"),
         Command(CONFIGS, f"--alter {ON_ALL} --add-config message.max.bytes=-1"),
         Command(CONFIGS, f"--alter {ON_ALL} --delete-config log.segment.bytes,min.insync.replicas"),
-        Command(CONFIGS, f"--describe {ON_ALL}"),
+        Command(CONFIGS, f"--describe {ON_ALL}", until=without("min.insync.replicas")),
         Command(CONFIGS, f"--describe {on_broker(7)} --command-config @hasty", masks=CALLS),
         Command(CONFIGS, f"--describe {on_broker('x')}"),
         Command(CONFIGS, "--describe --entity-type client-metrics --entity-name m"),
@@ -226,7 +232,7 @@ SEQUENCES: dict[str, list[Step]] = {
         Command(CONFIGS, "--describe --entity-type topics --entity-name move", until="throttled"),
         Command(REASSIGN, "--verify --preserve-throttles --reassignment-json-file @move-slowly", until="is completed"),
         Command(REASSIGN, "--verify --reassignment-json-file @move-slowly"),
-        Command(CONFIGS, "--describe --entity-type topics --entity-name move"),
+        Command(CONFIGS, "--describe --entity-type topics --entity-name move", until=without("throttled")),
         Command(CONFIGS, f"--describe {on_broker(1)}"),
         *(
             Command(REASSIGN, f"--execute --reassignment-json-file @{name}")
