@@ -102,7 +102,7 @@ def on_broker(broker_id: object) -> str:
 
 
 def without(text: str) -> str:
-    """Return a regular expression that matches output without a text: a broker may learn late that something is gone."""
+    """Return a regular expression that matches output without a text, since a broker may learn late that it is gone."""
     return rf"(?s)\A(?!.*{re.escape(text)})"
 
 
