@@ -135,7 +135,7 @@ NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
 	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark); \
-	else echo 'left out, since the extension is not built here'; fi
+	else echo 'left out, since the extension has not been built'; fi
 
 # In addition to the native engine, the Python engine is tested where it differs; without the native engine, with every
 # test. With ALL=1, all tests run with both, except those that never reach a codec, that plan disk faults, or that name
@@ -191,7 +191,7 @@ test-pythons: ## run the core tests with the newest of the other Python versions
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)
 	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(CORE_TESTS); \
-	else echo 'left out, since the extension is not built here'; fi
+	else echo 'left out, since the extension has not been built'; fi
 	$(call title,tests: core with $(VENV), python engine)
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
 

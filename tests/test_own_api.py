@@ -204,7 +204,7 @@ def test_the_client_takes_a_version_that_the_broker_serves() -> None:
 def test_a_broker_that_does_not_serve_it() -> None:
     with (
         Broker(ephemeral=True) as broker,
-        pytest.raises(UnsupportedVersion, match="Greet: the broker does not offer it"),
+        pytest.raises(UnsupportedVersion, match="Greet: the broker does not support this API"),
     ):
         asyncio.run(greeted(broker))
 

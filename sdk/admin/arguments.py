@@ -77,7 +77,7 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
     names: set[str] = set()
     for topic in topics:
         if topic.name in names:
-            raise LocalProtocolError(f"create topic {topic.name}: named twice")
+            raise LocalProtocolError(f"create topic {topic.name}: the topic is given twice")
         names.add(topic.name)
     return topics
 
@@ -196,7 +196,7 @@ def checked_resource(kind: object, name: object) -> ConfigResource:
     if chosen not in _OF_A_BROKER or (chosen is ConfigResourceType.BROKER and not text):
         return ConfigResource(chosen, text, None)
     if not (text.isascii() and text.isdecimal()):
-        raise LocalProtocolError(f"name of a {chosen.name}: expected a node id, as text, got {quoted(text, 100)}")
+        raise LocalProtocolError(f"name of a {chosen.name}: expected a node id as text, got {quoted(text, 100)}")
     return ConfigResource(chosen, text, checked_number("node id", parse_integer(text), 0, MAX_INT32))
 
 

@@ -58,7 +58,7 @@ async def with_eligible_leaders(operations: Operations, topics: Mapping[str, Top
         if after is not None:
             if len(found) == known:
                 where = TopicPartition(after.topic_name, after.partition_index)
-                raise RemoteProtocolError(f"the page of DescribeTopicPartitions before {where} names no new partition")
+                raise RemoteProtocolError(f"the DescribeTopicPartitions page before {where} lists no new partition")
             cursor = kind.Cursor(after.topic_name, after.partition_index)
             request = kind(request.topics, request.response_partition_limit, cursor)
     return {

@@ -62,7 +62,7 @@ async def describe_group(operations: Operations, group_id: str) -> GroupDescript
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
     kind = await _other_kind(operations, coordinator, deadline_ms)
-    other = f"it is a {kind} group, and only consumer and classic groups can be described" if kind else None
+    other = f"the group is a {kind} group; only consumer and classic groups can be described" if kind else None
     raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, error_text(f"group {group_id}", other))
 
 

@@ -154,7 +154,7 @@ def _aws_credentials() -> AwsCredentials:
         raise ConfigurationError(option, mechanism, reason) from error
     found = Session().get_credentials()
     if found is None:
-        raise ConfigurationError(option, mechanism, "botocore finds no AWS credentials")
+        raise ConfigurationError(option, mechanism, "botocore found no AWS credentials")
     frozen = found.get_frozen_credentials()
     token = Secret(frozen.token) if frozen.token else None
     return AwsCredentials(frozen.access_key, Secret(frozen.secret_key), token)

@@ -43,10 +43,10 @@ PRODUCER: Final[Mapping[str, str]] = {
     "use send(topic, value, key=…), which never waits": "produce",
     "send returns a Delivery: await it, or call its result()": "send_and_wait",
     "there is nothing to poll: callbacks run as deliveries are settled; flush waits for all": "poll",
-    "send makes the batches: use send_many for many records": "create_batch produce_batch send_batch",
+    "send builds the batches: use send_many for many records": "create_batch produce_batch send_batch",
     "use close": "stop",
-    "close(flush=False) fails the records that are not acknowledged, "
-    "and abort_transaction those of a transaction": "abort purge",
+    "close(flush=False) fails the unacknowledged records; "
+    "abort_transaction fails those of a transaction": "abort purge",
     "start does this": "init_transactions",
     "use send_offsets": "send_offsets_to_transaction",
     "use describe_topics or list_topics of Admin, or partitions_for of Consumer": (
@@ -63,7 +63,7 @@ CONSUMER: Final[Mapping[str, str]] = {
     "assign replaces the partitions, and also takes an empty list": "incremental_assign incremental_unassign unassign",
     "use commit": "commit_async commit_sync",
     "set enable_auto_finish=False, and call finish with the records that are done": "store_offsets",
-    "seek to what committed returns": "seek_to_committed",
+    "seek to the offsets that committed returns": "seek_to_committed",
     "use beginning_offsets and end_offsets": "get_watermark_offsets",
     "use lag, or end_offsets": "highwater last_stable_offset",
     "use group_metadata": "consumer_group_metadata memberid",
@@ -91,7 +91,7 @@ ADMIN: Final[Mapping[str, str]] = {
     "use delete_topics": "delete_topic",
     "use describe_topics": "describe_topic",
     "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
-    "not yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": (
+    "not supported yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": (
         "alter_client_quotas alter_consumer_group_offsets alter_group_offsets "
         "alter_user_scram_credentials create_acls "
         "delete_acls delete_consumer_groups delete_group_offsets delete_groups delete_records "
@@ -106,9 +106,9 @@ ADMIN: Final[Mapping[str, str]] = {
 #: Advice for attributes of the objects in other clients that correspond to a `Delivery`.
 DELIVERY: Final[Mapping[str, str]] = {
     "await the delivery, or call result(timeout_ms=…)": "get",
-    "use add_done_callback, or on_delivery of send": "add_both add_callback add_errback",
-    "done says whether it is settled, and exception() why it failed": "error failed is_done succeeded",
-    "a record that was sent cannot be taken back": "cancel cancelled",
+    "use add_done_callback, or pass on_delivery to send": "add_both add_callback add_errback",
+    "use done to see whether it is settled, and exception() to see why it failed": "error failed is_done succeeded",
+    "a record that was sent cannot be withdrawn": "cancel cancelled",
     "await the delivery, or call result(), for the topic, partition, offset and timestamp_ms": (
         "offset partition timestamp topic value"
     ),
@@ -128,45 +128,45 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "the argument is called value": "send.data send.message send.msg send.payload",
     "each value becomes a record without a key; use send for keys": "send_many.keys send_many.key",
     "the argument is called values": "send_many.messages send_many.records",
-    "use group, which Consumer.group_metadata returns": "send_offsets.group_id send_offsets.group_metadata",
+    "use group: the value that Consumer.group_metadata returns": "send_offsets.group_id send_offsets.group_metadata",
     "the argument is called max_records": "getmany.num_messages getmany.max_messages",
     "pass topics as separate arguments or in one list: subscribe('a', 'b')": "subscribe.topic subscribe.topics",
     "the listener is an argument of Consumer": (
         "subscribe.callback subscribe.listener subscribe.on_assign subscribe.on_lost subscribe.on_revoke"
     ),
-    "pass partitions as separate arguments or in one list, without a name": (
+    "pass partitions as separate arguments or in one list, not as a keyword argument": (
         "assign.partitions beginning_offsets.partitions committed.partition committed.partitions "
         "end_offsets.partitions list_group_offsets.partitions list_group_offsets.topic_partitions "
         "pause.partitions resume.partitions seek_to_beginning.partitions seek_to_end.partitions "
         "seek_to_time.partitions"
     ),
     "committed returns OffsetAndMetadata": "committed.metadata",
-    "commit returns, or raises, once the brokers have answered": "commit.asynchronous commit.callback",
+    "commit returns or raises once the brokers have responded": "commit.asynchronous commit.callback",
     "the argument is called offsets: commit({partition: record.offset + 1})": "commit.message",
-    "use place, an offset or a datetime": "seek.offset seek.timestamp",
+    "use place: an offset or a datetime": "seek.offset seek.timestamp",
     "use timestamps, keyed by partition": "list_offsets.topic_partition_offsets list_offsets.topic_partitions",
     "use times, keyed by partition": "offsets_for_times.timestamps",
-    "records are read up to an end: use stop_at_end=True or until=…": "records.timeout records.timeout_ms",
-    "batches waits without a limit: use getbatches(timeout_ms=…)": "batches.timeout batches.timeout_ms",
-    "close commits what is finished if enable_auto_commit is on": "close.autocommit",
+    "records has no timeout: use stop_at_end=True or until=…": "records.timeout records.timeout_ms",
+    "batches waits indefinitely: use getbatches(timeout_ms=…)": "batches.timeout batches.timeout_ms",
+    "close commits finished records if enable_auto_commit is on": "close.autocommit",
     "pass topics as separate arguments or in one list: create_topics('a', NewTopic('b', partitions=3))": (
         "create_topics.new_topics create_topics.topics"
     ),
     "set attributes of NewTopic instead: create_topics(NewTopic('a', partitions=3))": (
         "create_topics.configs create_topics.num_partitions create_topics.partitions create_topics.replication_factor"
     ),
-    "pass names as separate arguments or in one list, without a name": (
+    "pass names as separate arguments or in one list, not as a keyword argument": (
         "delete_topics.topic_names delete_topics.topics describe_groups.group_ids describe_topics.topic_names "
         "describe_topics.topics"
     ),
     "not supported yet: topics are created immediately": "create_topics.validate_only",
     "use describe_topics": "list_topics.topic",
-    "filter what list_groups returns": "list_groups.group_types list_groups.states list_groups.types",
+    "filter the groups that list_groups returns": "list_groups.group_types list_groups.states list_groups.types",
     "pass a single resource: describe_configs(ConfigResourceType.TOPIC, 'a')": (
         "describe_configs.config_resources describe_configs.resources"
     ),
     "use group_id": "list_group_offsets.group list_group_offsets.group_specs",
-    "the offsets are always those for read_uncommitted": "list_offsets.isolation_level",
+    "list_offsets always uses read_uncommitted": "list_offsets.isolation_level",
     "the argument is called name": "NewTopic.topic",
     "the argument is called partitions": "NewTopic.num_partitions NewTopic.partition_count",
     "the argument is called configs": "NewTopic.config NewTopic.topic_configs",
@@ -216,7 +216,8 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
     known = [each.name for each in taken]
     advice = advice_on(f"{name}.{keyword}", ARGUMENTS)
     if advice is None and keyword in _TIMEOUTS:
-        advice = "use timeout_ms, in milliseconds" if "timeout_ms" in known else "the option api_timeout_ms limits it"
+        limited = "the call is limited by the option api_timeout_ms"
+        advice = "use timeout_ms, in milliseconds" if "timeout_ms" in known else limited
     if advice is None:
         advice = f"there is no such argument{did_you_mean(keyword, known)}"
     return TypeError(f"{name}: {keyword}=…: {advice}")

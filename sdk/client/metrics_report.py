@@ -40,7 +40,7 @@ class MetricsReport:
                 self._report(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         return self._due_ms
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:

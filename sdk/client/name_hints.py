@@ -40,7 +40,9 @@ NAMES: Final[Mapping[str, str]] = {
     ),
     "use Broker of kafkawire.testing": "Broker EmbeddedKafka KafkaBroker MockCluster",
     "use ConfigChange of kafkawire": "AlterConfigOp",
-    "not yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": "AclBinding",
+    "not supported yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": (
+        "AclBinding"
+    ),
     "catch KafkaWireError of kafkawire, the base of all errors": "KafkaError KafkaException",
     "catch RequestTimedOut or DeliveryTimedOut of kafkawire.errors": "KafkaTimeoutError",
     "catch ConnectFailed or ConnectionLost of kafkawire.errors": "KafkaConnectionError NoBrokersAvailable",

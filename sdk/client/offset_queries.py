@@ -108,7 +108,7 @@ class OffsetQueries:
                 self._send(query, now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         if not self._queries:
             return None
         waiting = [query.attempts.not_before_ms for query in self._queries if not query.in_flight]

@@ -67,7 +67,7 @@ class ClientCredentials:
         parts = urlsplit(url)
         if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
             option = "sasl_oauthbearer_token_endpoint_url"
-            raise ConfigurationError(option, url, "expected https://, because a secret is sent there")
+            raise ConfigurationError(option, url, "expected an https:// URL, because a secret is sent to it")
         self._url = url
         self._host = parts.netloc.rpartition("@")[2]
         self._client_id = client_id
@@ -97,7 +97,7 @@ class ClientCredentials:
             self._refused(status, answer)
         token = answer.get("access_token")
         if not isinstance(token, str):
-            raise TokenUnavailable(f"{self._host} answered without an access_token")
+            raise TokenUnavailable(f"the response from {self._host} has no access_token")
         lifetime_seconds = answer.get("expires_in")
         seconds = lifetime_seconds if isinstance(lifetime_seconds, int | float) else 0
         self._use_until_ms = asked_ms + seconds * 1000 * _USED_SHARE
@@ -128,7 +128,7 @@ class ClientCredentials:
                     data += chunk
                     if len(data) > RESPONSE_BYTES_MAX:
                         raise TokenUnavailable(
-                            f"{self._host} sent more than {RESPONSE_BYTES_MAX} bytes, too many for a token"
+                            f"{self._host} sent more than {RESPONSE_BYTES_MAX} bytes, the limit for a token response"
                         )
                 return response.status, _json_object(bytes(data))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -70,9 +70,8 @@ MISSING: Final[Mapping[str, str]] = {
     "await the Delivery that send returns, or pass on_delivery to send": (
         "dr.cb dr.msg.cb on.delivery delivery.report.only.error produce.offset.report"
     ),
-    "send never waits: await drain after BufferFull, or use send_many; records wait for a topic for topic_timeout_ms": (
-        "max.block.ms"
-    ),
+    "send never waits: await drain after BufferFull, or use send_many; "
+    "topic_timeout_ms limits how long records wait for a topic": ("max.block.ms"),
     "the buffer is counted in bytes: use buffer_memory": "queue.buffering.max.messages queue.buffering.max.kbytes",
     "batches are counted in bytes: use batch_size": "batch.num.messages",
     "records without a key fill one batch after another; a record with a key goes to the partition of its key": (
@@ -86,7 +85,7 @@ MISSING: Final[Mapping[str, str]] = {
     "set enable_auto_finish=False, and call finish with the records that are done": "enable.auto.offset.store",
     "read with records(stop_at_end=True)": "enable.partition.eof",
     "use getmany(timeout_ms=…), or asyncio.timeout around a read": "consumer.timeout.ms",
-    "fetch_max_bytes also limits what is fetched ahead": (
+    "fetch_max_bytes also limits how much is fetched ahead": (
         "queued.max.messages.kbytes queued.min.messages fetch.queue.backoff.ms"
     ),
     "read internal topics by name, like any other topic": "exclude.internal.topics",

@@ -92,7 +92,7 @@ class BootstrapServers(tuple[Address, ...]):
 def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
     """Return the addresses in a string or a sequence; each can be preceded by a protocol."""
     if isinstance(value, Mapping):
-        raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
+        raise ConfigurationError(name, list(value), "options are keyword arguments: pass the mapping as **options")
     if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
         raise ConfigurationError(name, value, "expected host:port,host:port")
     given = value.split(",") if isinstance(value, str) else list(value)
@@ -212,7 +212,7 @@ def check_encodable(name: str, value: str) -> None:
     """Reject text that cannot be encoded as UTF-8."""
     found = _SURROGATE.search(value)
     if found is not None:
-        raise ConfigurationError(name, value, f"{found[0]!r} cannot be sent: UTF-8 has no surrogates")
+        raise ConfigurationError(name, value, f"{found[0]!r} cannot be encoded as UTF-8: it is a surrogate")
 
 
 def read_wire_text(name: str, value: object) -> str | None:
@@ -223,7 +223,7 @@ def read_wire_text(name: str, value: object) -> str | None:
     check_encodable(name, value)
     size_bytes = len(value.encode())
     if size_bytes > MAX_STRING_BYTES:
-        reason = f"{size_bytes} bytes as UTF-8, but at most {MAX_STRING_BYTES} are allowed"
+        reason = f"takes {size_bytes} bytes as UTF-8; the limit is {MAX_STRING_BYTES}"
         raise ConfigurationError(name, f"{value[:_SHOWN_CHARACTERS]}…", reason)
     return value
 

@@ -118,7 +118,7 @@ class ClientOptions(SecurityOptions):
     KIND: ClassVar[str] = "admin-client"
 
     ORDERS: ClassVar[tuple[Order, ...]] = (
-        Order("retry_backoff_ms", "retry_backoff_max_ms", "every pause would be the longest one"),
+        Order("retry_backoff_ms", "retry_backoff_max_ms", "every pause would be the maximum"),
     )
 
     def check(self, given: Collection[str]) -> None:
@@ -383,7 +383,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
             raise ConfigurationError("group_remote_assignor", self.group_remote_assignor, reason)
         for name in _CLASSIC_OPTIONS if self.group_protocol == "consumer" else ():
             if name in given:
-                reason = 'has no effect with group_protocol="consumer": the brokers decide'
+                reason = 'has no effect with group_protocol="consumer": the brokers set it'
                 raise ConfigurationError(name, getattr(self, name), reason)
         _check_zookeeper(self, given)
 
@@ -449,7 +449,7 @@ _NOT_IN_ZOOKEEPER: Final = {
     "group_remote_assignor": "members assign the partitions (see assignors)",
     "group_instance_id": "such a group has no static members",
     "session_timeout_ms": "use zookeeper_session_timeout_ms",
-    "heartbeat_interval_ms": "the session with ZooKeeper takes the place of heartbeats",
+    "heartbeat_interval_ms": "the ZooKeeper session replaces heartbeats",
 }
 
 _ZOOKEEPER_ASSIGNORS: Final = (("range",), ("roundrobin",))
@@ -485,6 +485,6 @@ def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: M
     for name in given.keys() & {"bootstrap_servers", "bootstrap.servers"}:
         topics = "; topics follow it" if kind is ConsumerOptions else ""
         first = list(servers) if isinstance(servers, Mapping) else servers  # the values of a mapping may be secrets
-        reason = f"given twice: the first argument, here {first!r}, already names the servers{topics}"
+        reason = f"given twice: the first argument, {first!r}, already lists the servers{topics}"
         raise ConfigurationError(name, given[name], reason)
     return kind.read((("bootstrap_servers", servers), *given.items()))

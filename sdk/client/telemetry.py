@@ -115,7 +115,7 @@ class Telemetry:
                 self._push(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         if self._last is not None:
             return None if self._last[0].done else self._last[1]
         return self._due_ms if self._is_on and self._call is None and self._router.metadata.changes else None
@@ -167,7 +167,7 @@ class Telemetry:
             values = {metric: value for metric, value in values.items() if not metric.tags}
             kind, content = self._content(subscription, values, time_ms)
             limit_bytes = subscription.telemetry_max_bytes
-            self._lines.info("size", now_ms, "more than %d bytes of metrics: only totals are pushed", limit_bytes)
+            self._lines.info("size", now_ms, "the metrics exceed %d bytes, so only totals are pushed", limit_bytes)
 
         def pushed(call: Call[PushTelemetryResponse], now_ms: int) -> None:
             self._call = None
@@ -251,7 +251,8 @@ class Telemetry:
             self._lines.warning("off", now_ms, "metrics are no longer pushed: %s", error)
             return
         self._lines.warning("failed", now_ms, "metrics were not pushed: %s", error)
-        # If a broker twice in a row does not know this client's subscription, the client pauses before asking again.
+        # If a broker rejects this client's subscription as unknown twice in a row, the client pauses before asking
+        # again.
         at_once = code in _OUTDATED and self._subscription is not None
         self._due_ms = now_ms if at_once else now_ms + interval_ms
         self._subscription = None

@@ -761,7 +761,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     ) -> Subscription:
         """Return the topics or pattern to subscribe to; see `subscribe` for the errors."""
         if self._by_hand:
-            raise LocalProtocolError("subscribe: partitions were assigned by hand")
+            raise LocalProtocolError("subscribe: this consumer uses assign; create another one to subscribe")
         return choose_topics(self._options, topics, pattern, excluded_pattern)
 
     def _check_open(self) -> None:

@@ -208,7 +208,7 @@ class Group:
 
         def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             if not isinstance(outcome, Committed):
-                logger.warning("group %s: some offsets were not committed at the end: %s", self._group_id, outcome)
+                logger.warning("group %s: some offsets were not committed on closing: %s", self._group_id, outcome)
             promise.keep(None)
 
         self._offsets.commit(offsets, deadline_ms, done, now_ms)
@@ -225,7 +225,7 @@ class Group:
         self._committed.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         times = [self._offsets.due_ms(now_ms), self._committed.due_ms(now_ms)]
         if self.protocol is not None:
             times.append(self.protocol.due_ms(now_ms))

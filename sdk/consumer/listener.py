@@ -186,7 +186,7 @@ class BlockingListenerCalls:
                 result.close()
                 raise LocalProtocolError(
                     f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
-                    "kafkawire.sync calls plain functions, and kafkawire.Consumer awaits coroutines"
+                    "kafkawire.sync needs plain functions; only kafkawire.Consumer awaits coroutines"
                 )
         except BaseException as error:  # an error in the application's code, which its next read raises
             return contained(error)

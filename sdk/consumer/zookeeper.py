@@ -127,7 +127,7 @@ class RegistrySession(SessionListener):
             self._end_opening(RequestTimedOut(f"no session with {self.registry.describe()} was opened in time"))
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         return None if self._opened is None else self._open_by_ms
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:

@@ -99,7 +99,7 @@ class AssignmentChanges:
     def _check_idle(self) -> None:
         if self.busy:
             raise LocalProtocolError(
-                f"group {self.group_id}: {self._event!r} has not ended, and only one may run at a time"
+                f"group {self.group_id}: {self._event!r} is still running; only one event may run at a time"
             )
 
     def revoke(

@@ -85,7 +85,7 @@ def _check(
     owners: dict[TopicPartition, str] = {}
     for member, partitions in assignments.items():
         if member not in subscriptions:
-            raise LocalProtocolError(f"the assignment names {member}, which is not a member")
+            raise LocalProtocolError(f"the assignment includes {member}, which is not a member of the group")
         for topic, number in partitions:
             partition = TopicPartition(topic, number)
             if topic not in subscriptions[member].topics:

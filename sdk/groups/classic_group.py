@@ -89,7 +89,7 @@ MEMBERSHIP_EDGES: Final = Edges(
             State.STABLE: _CLOSES,
         },
         State.JOINING: {
-            State.SYNCING: "the coordinator names the generation",
+            State.SYNCING: "the coordinator sends the generation",
             State.READY: "the join is refused",
             State.STABLE: _CLOSES,
         },
@@ -339,7 +339,7 @@ class ClassicGroup:
         topics = self._subscription.topics(self._router.metadata)
         target = frozenset(partition for partition in partitions if partition.topic in topics)
         if others := {each.topic for each in partitions - target} - self._topics:
-            text = "group %s: the leader assigned partitions of topics that this member does not read; left out: %s"
+            text = "group %s: the leader assigned partitions of topics that this member does not read; ignored: %s"
             self._lines.warning("others", now_ms, text, self._settings.group_id, ", ".join(sorted(others)))
         going = self._reader.assigned - target
         generation = self._generation

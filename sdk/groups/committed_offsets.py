@@ -100,7 +100,7 @@ class CommittedOffsets:
                 self._wanted.remove(wanted)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         times = [wanted.deadline_ms for wanted in self._wanted]
         for wanted in self._wanted:
             if wanted.call is None:

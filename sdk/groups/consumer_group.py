@@ -355,7 +355,8 @@ class ConsumerGroup:
         if code in _FENCED and self.state is State.MEMBER:
             self._lose(error, now_ms)
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID and not self._is_unreleased_for_long(now_ms):
-            self._lines.warning("id", now_ms, "group %s waits for its instance id: %s", self._settings.group_id, error)
+            text = "group %s: waiting for the instance id to be released: %s"
+            self._lines.warning("id", now_ms, text, self._settings.group_id, error)
             self._attempts.failed(error, now_ms)
         elif is_final(error):
             self._fail(error, now_ms)

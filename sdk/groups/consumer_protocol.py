@@ -72,7 +72,7 @@ def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
         said, damage = _said_by_older_version(data), str(error)
     illegal = [topic for topic in said.topics if not is_legal_name(topic)]
     if illegal and not damage:
-        damage = f"no topic can be called {quoted(illegal[0], 100)}"
+        damage = f"{quoted(illegal[0], 100)} is not a valid topic name"
     topics = (topic for topic in said.topics if topic not in illegal)
     owned = (partition for partition in said.owned_partitions if partition.partition >= 0)
     return said._replace(topics=tuple(dict.fromkeys(topics)), owned_partitions=tuple(dict.fromkeys(owned))), damage

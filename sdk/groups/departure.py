@@ -98,7 +98,7 @@ class Departure:
         self._is_leaving = True
         self._call = self._leave(self._deadline_ms, self._left)
         if self._call is None:
-            logger.info("group %s: stopped without telling a coordinator", self._assignment_changes.group_id)
+            logger.info("group %s: left without notifying the coordinator", self._assignment_changes.group_id)
             self._promise.keep(None)
             return
         try:
@@ -127,6 +127,8 @@ class Departure:
             logger.info("group %s: left", self._assignment_changes.group_id)
         else:
             logger.warning(
-                "group %s: could not tell the coordinator to leave: %s", self._assignment_changes.group_id, call.error
+                "group %s: could not tell the coordinator that it left: %s",
+                self._assignment_changes.group_id,
+                call.error,
             )
         self._promise.keep(None)

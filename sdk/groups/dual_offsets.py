@@ -187,7 +187,7 @@ class DualOffsets:
             store.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         times = [self._auto_commit.due_ms, *(store.due_ms(now_ms) for store in self._stores)]
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
@@ -236,7 +236,7 @@ class DualCommittedOffsets:
             store.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         times = [store.due_ms(now_ms) for store in self._stores]
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 

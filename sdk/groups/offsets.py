@@ -138,7 +138,7 @@ class Offsets:
             self._send(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         times = [each for each in (self._commits.waiters.due_ms, self._auto_commit.due_ms) if each is not None]
         if self._commits.waiting and self._call is None and self._sign() is not None:
             times.append(max(now_ms, self._attempts.not_before_ms))
@@ -215,7 +215,7 @@ class Offsets:
         for partition, error in refused.items():
             self._refused(partition, error, now_ms)
         for partition in list(self._commits.sent):
-            missing = RemoteProtocolError(f"the response to a commit of group {self._group_id} left out {partition}")
+            missing = RemoteProtocolError(f"the response to a commit in group {self._group_id} lacks {partition}")
             self._refused(partition, missing, now_ms)
         rejection = next((error for error in refused.values() if error.code in _MEMBERSHIP), None)
         if rejection is not None and self.member is not None:

@@ -515,15 +515,15 @@ class ZookeeperGroup:
     def _blocked(self, taken: frozenset[TopicPartition], now_ms: int) -> None:
         """Wait until the other owners give up their partitions, and tell the application if they do not.
 
-        Kafka's consumer gives up after its retries, and reads nothing until the group changes again. A member that
-        keeps trying reads as soon as it can, and an application that prefers to stop can do so when it gets the error.
+        Kafka's consumer gives up after its retries, and reads nothing until the group changes again. This member keeps
+        trying instead, and resumes reading as soon as it can; an application that would rather stop can do so when it
+        gets the error.
         """
         self._conflicts += 1
         if self._conflicts > self._zookeeper.rebalance_max_retries:
             partition = min(taken)
-            text = (
-                f"group {self._settings.group_id}: {len(taken)} partitions still have other owners ({partition} first)"
-            )
+            count = f"{len(taken)} partitions, including {partition},"
+            text = f"group {self._settings.group_id}: {count} still have other owners"
             error = RequestTimedOut(f"{text} after {self._conflicts} attempts")
             self._lines.warning("blocked", now_ms, "%s; trying again", error)
             if self._conflicts == self._zookeeper.rebalance_max_retries + 1:
@@ -616,7 +616,7 @@ class ZookeeperGroup:
         """Begin steps on the registry; only one sequence may run at a time."""
         if self._work is not None:
             raise LocalProtocolError(
-                f"group {self._settings.group_id}: the previous steps have not ended, and only one may run at a time"
+                f"group {self._settings.group_id}: other steps are still running; only one sequence may run at a time"
             )
 
         def done(result: R, now_ms: int) -> None:
@@ -699,4 +699,4 @@ class ZookeeperGroup:
         return times
 
     def _warn_of_damage(self, now_ms: int, error: KafkaWireError) -> None:
-        self._lines.warning("damage", now_ms, "group %s: left out: %s", self._settings.group_id, error)
+        self._lines.warning("damage", now_ms, "group %s: ignored: %s", self._settings.group_id, error)

@@ -97,7 +97,7 @@ class ZookeeperOffsets:
             self._write()
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         if self._registry_work.has_news:
             return now_ms
         times = [each for each in (self._commits.waiters.due_ms, self._auto_commit.due_ms) if each is not None]
@@ -195,7 +195,7 @@ class ZookeeperCommittedOffsets:
                 self._end(lookup, dict.fromkeys(lookup.partitions, RequestTimedOut(text)), now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         if self._registry_work.has_news:
             return now_ms
         return min((lookup.deadline_ms for lookup in self._lookups), default=None)

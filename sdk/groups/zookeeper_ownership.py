@@ -139,7 +139,9 @@ class Ownership:
             outcome = yield from perform(Transaction((*guards, *deletions)))
             if isinstance(outcome, RegistryError) and outcome.code not in _CHANGED:
                 raise outcome
-        raise RegistryError(RegistryCode.NODE_EXISTS, self._owner(min(left)), "was created again after each deletion")
+        raise RegistryError(
+            RegistryCode.NODE_EXISTS, self._owner(min(left)), "the node was created again after each deletion"
+        )
 
     def leave(self, partitions: Collection[TopicPartition]) -> Steps[None]:
         """Delete the owner nodes of partitions, then the registration: other members then find the partitions free."""

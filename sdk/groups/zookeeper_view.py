@@ -125,7 +125,7 @@ def topics_of(
         chosen = TopicFilter(expression, FilterKind(registration.pattern), excludes_internal=excludes_internal)
         topics = {topic: count for topic in known if chosen.accepts(topic)}
     if any(count < 1 for count in topics.values()) or sum(topics.values()) > THREADS_MAX:
-        raise EncodeError("threads", f"expected at least one for each topic, and at most {THREADS_MAX} in total")
+        raise EncodeError("threads", f"expected at least 1 thread per topic, and at most {THREADS_MAX} in total")
     return topics
 
 

@@ -104,7 +104,7 @@ class Family(NamedTuple):
 
 def _families() -> Iterator[Family]:
     yield Family(CLIENT, "connection-creation", _SUMS, "connections opened", counts=True)
-    yield Family(CLIENT, "connection-close", _SUMS, "connections that ended", counts=True)
+    yield Family(CLIENT, "connection-close", _SUMS, "connections closed", counts=True)
     yield Family(CLIENT, "connection-count", _GAUGE, "open connections")
     yield Family(CLIENT, "failed-authentication", _SUMS, "connections that failed to authenticate", counts=True)
     yield Family(CLIENT, "request", _SUMS, "requests sent", counts=True)
@@ -112,7 +112,7 @@ def _families() -> Iterator[Family]:
     yield Family(CLIENT, "outgoing-byte", _SUMS, "bytes sent")
     yield Family(CLIENT, "response", _SUMS, "responses received", counts=True)
     yield Family(CLIENT, "incoming-byte", _SUMS, "bytes received")
-    yield Family(CLIENT, "metadata-age", _GAUGE, "seconds since the last metadata arrived, NaN before the first")
+    yield Family(CLIENT, "metadata-age", _GAUGE, "seconds since metadata last arrived, NaN if none has arrived yet")
     yield Family(NODE, "request-latency", _SPREAD, "ms from a request to its response", ("node-id",))
     yield Family(NODE, "response", _SUMS, "responses received", ("node-id",), counts=True)
 
@@ -143,7 +143,7 @@ def _families() -> Iterator[Family]:
     yield Family(FETCH, "records-consumed", _SUMS, "records fetched")
     yield Family(FETCH, "bytes-consumed", _SUMS, "bytes of records fetched", _PER_TOPIC)
     yield Family(FETCH, "records-consumed", _SUMS, "records fetched", _PER_TOPIC)
-    yield Family(FETCH, "records-lag", _GAUGE, "records that are not handed out yet", _PER_PARTITION)
+    yield Family(FETCH, "records-lag", _GAUGE, "records not yet handed out", _PER_PARTITION)
     yield Family(FETCH, "records-lag-max", _GAUGE, "the highest `records-lag` now, NaN if none is known")
 
     yield Family(CONSUMER, "last-poll-seconds-ago", _GAUGE, "seconds since the last read; 0 while a read is waiting")
@@ -159,10 +159,10 @@ def _families() -> Iterator[Family]:
     yield Family(COORDINATOR, "sync", _SUMS, "responses to syncs", counts=True)
     yield Family(COORDINATOR, "sync-time", _SPREAD, "ms from a sync to its response")
     yield Family(COORDINATOR, "rebalance", (Stat.PER_HOUR, Stat.TOTAL), "rebalances that were completed", counts=True)
-    yield Family(COORDINATOR, "rebalance-latency", (*_SPREAD, Stat.TOTAL), "ms that a rebalance took")
+    yield Family(COORDINATOR, "rebalance-latency", (*_SPREAD, Stat.TOTAL), "ms taken by a rebalance")
     yield Family(COORDINATOR, "failed-rebalance", (Stat.PER_HOUR, Stat.TOTAL), "rebalances that failed", counts=True)
     yield Family(
-        COORDINATOR, "last-rebalance-seconds-ago", _GAUGE, "seconds since the last rebalance, -1 before the first"
+        COORDINATOR, "last-rebalance-seconds-ago", _GAUGE, "seconds since the last rebalance, -1 if there has been none"
     )
     yield Family(COORDINATOR, "assigned-partitions", _GAUGE, "partitions that this consumer reads")
 

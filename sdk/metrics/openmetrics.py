@@ -56,7 +56,7 @@ def openmetrics(*clients: Measured) -> str:
             samples = families.setdefault(name, (metric, {}))[1]
             labels = _labels(client.client_id, metric)
             if labels in samples:
-                raise LocalProtocolError(f"two clients have {name}{labels}: give each a different client_id")
+                raise LocalProtocolError(f"two clients report {name}{labels}: give each a different client_id")
             samples[labels] = value
     return "\n".join((*_lines(families), "# EOF\n"))
 

@@ -123,7 +123,7 @@ class PartitionerFailed(Exception):
     def of(cls, key: bytes, error: BaseException) -> Self:
         """Return the failure for an exception that the partitioner raised for a record's key."""
         what = f"{quoted(key, 100)}: {quoted(error, 200)}"
-        return cls(LocalProtocolError(f"the partitioner returned no valid partition for key {what}"))
+        return cls(LocalProtocolError(f"the partitioner returned an invalid partition for key {what}"))
 
 
 def content(path: str, value: Any) -> bytes:

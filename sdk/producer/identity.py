@@ -134,7 +134,7 @@ class ProducerIdentity:
             self._ask(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         not_before_ms = self._attempts.not_before_ms
         return not_before_ms if not_before_ms > now_ms else None
 

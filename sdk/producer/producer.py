@@ -400,7 +400,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         began_ms = monotonic_ms()
         flushed = core.flush()
         if not await flushed.within(timeout_ms):
-            text = f"flush: after {timeout_ms} ms some records are not acknowledged; they are still being sent"
+            text = f"flush: after {timeout_ms} ms some records are still unacknowledged; they are still being sent"
             raise RequestTimedOut(text + core.client.router.throttling(began_ms))
         await flushed
         core.raise_unobserved()

@@ -156,7 +156,7 @@ class Sender:
         self._dispatch(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         times = (
             self._schedule.due_ms(),
             self._topics.due_ms(),

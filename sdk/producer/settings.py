@@ -38,7 +38,7 @@ def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[st
     if options.transactional_id is not None:
         if options.enable_idempotence is False:
             raise ConfigurationError(
-                "enable_idempotence", False, "transactions require it: leave out one of the two options"
+                "enable_idempotence", False, "transactions require idempotence; omit one of the two options"
             )
         if conflict is not None:
             raise ConfigurationError("transactional_id", options.transactional_id, conflict)
@@ -54,9 +54,9 @@ def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[st
 def _conflict(options: ProducerOptions) -> str | None:
     """Return why a producer with these options cannot be idempotent; None if it can."""
     if options.acks != Acks.ALL:
-        return f'it needs acks="all", not {int(options.acks)}'
+        return f'idempotence requires acks="all", got {int(options.acks)}'
     if options.max_in_flight > IDEMPOTENT_IN_FLIGHT_MAX:
-        return f"it needs max_in_flight of at most {IDEMPOTENT_IN_FLIGHT_MAX}, not {options.max_in_flight}"
+        return f"idempotence requires max_in_flight of at most {IDEMPOTENT_IN_FLIGHT_MAX}, got {options.max_in_flight}"
     if options.retries == 0:
-        return f"it needs retries from 1 to {INT32_MAX}, not 0"
+        return f"idempotence requires retries from 1 to {INT32_MAX}, got 0"
     return None

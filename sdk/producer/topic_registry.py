@@ -123,7 +123,7 @@ class TopicRegistry:
             self._forget_idle(now_ms)
 
     def due_ms(self) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         return self._idle_check_ms
 
     def expire(self, record: Held, now_ms: int) -> None:

@@ -79,14 +79,14 @@ class ApiRegistry(Mapping[int, Api]):
         """
         schema: Schema | None = getattr(request, "SCHEMA", None)
         if schema is None:
-            raise LocalProtocolError(f"{request.__qualname__} is not a message; an instance of a request is needed")
+            raise LocalProtocolError(f"{request.__qualname__} is not a message; expected an instance of a request")
         if schema.kind != "request" or schema.key is None:
-            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, but a request is needed")
+            raise LocalProtocolError(f"expected a request, got the {schema.kind} {schema.name}")
         api = self._apis.get(schema.key)
         if api is None:
             raise LocalProtocolError(
                 f"{schema.name}: no API with the key {schema.key} is in the registry of this connection; pass "
-                f"apis=ApiRegistry(…) with the table that has it"
+                f"apis=ApiRegistry(…) with the table that contains it"
             )
         if api.request is not request:
             raise LocalProtocolError(f"{request.__module__}.{schema.name} is not the request of {_shown(api)}")
@@ -115,12 +115,10 @@ class ApiRegistry(Mapping[int, Api]):
 def _all_of(tables: Iterable[Mapping[Any, Api]]) -> Iterator[Api]:
     for number, table in enumerate(tables, start=1):
         if not isinstance(table, Mapping):
-            raise TypeError(
-                f"table {number} is {quoted(table)}, but a generated table `APIS` or an ApiRegistry is needed"
-            )
+            raise TypeError(f"table {number}: expected a generated table `APIS` or an ApiRegistry, got {quoted(table)}")
         for api in table.values():
             if not isinstance(api, Api):
-                raise TypeError(f"table {number} holds {quoted(api)}, which is not an Api")
+                raise TypeError(f"table {number}: expected an Api, got {quoted(api)}")
             yield api
 
 

@@ -58,7 +58,7 @@ class Codec(Construct, Generic[M]):
 
     def __init_subclass__(cls, **arguments: object) -> Never:
         # Overridden methods would not be called, and a copy would not be an instance of the subclass.
-        raise TypeError(f"{cls.__qualname__} cannot derive from Codec: use a codec, or put it into a construct.Adapter")
+        raise TypeError(f"{cls.__qualname__} cannot derive from Codec: use a codec, or wrap one in a construct.Adapter")
 
     def __copy__(self) -> Codec[M]:
         return self

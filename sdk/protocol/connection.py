@@ -129,7 +129,7 @@ def checked_in_flight(max_in_flight: int) -> int:
         LocalProtocolError: the limit is not an integer of at least 1.
     """
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
-        raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, but must be an integer of at least 1")
+        raise LocalProtocolError(f"max_in_flight must be an integer of at least 1, got {quoted(max_in_flight)}")
     return max_in_flight
 
 

@@ -139,7 +139,7 @@ class Gate:
             LocalProtocolError: the state is not one of these, or the gate was opened before.
         """
         if state not in _OF_THE_NETWORK:
-            raise LocalProtocolError(f"a network reports RESOLVING, CONNECTING or TLS, not {state.name}")
+            raise LocalProtocolError(f"expected RESOLVING, CONNECTING or TLS, got {state.name}")
         self._enter(state)
 
     def start(self) -> Message:
@@ -239,7 +239,7 @@ class Gate:
 
 def _handshake_refusal(mechanism: str, response: SaslHandshakeResponse) -> str:
     if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-        return "this listener of the broker does not use SASL, or expects no login now"
+        return "this broker listener does not use SASL, or does not expect a login now"
     offered = ", ".join(sorted(response.mechanisms)) or "none"
     return f"the mechanism {mechanism} was refused; the broker offers {_printable(offered)}"
 

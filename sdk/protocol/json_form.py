@@ -167,7 +167,7 @@ def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
     known = {_json_name(field.name) for field in structure.cls.FIELDS}
     others = [given for given in value if isinstance(given, str) and given not in known]
     near = nearest(name, others[:_COMPARED_MAX])
-    return f"; {near[0]!r} is not a field of it" if near else ""
+    return f"; {near[0]!r} is not one of its fields" if near else ""
 
 
 def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
@@ -182,7 +182,7 @@ def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
             inner = None if own is None else own.structure
             setattr(message, field.name, _field_from_json(value[name], field, inner, _join(path, name)))
         elif own is not None and own.tag is None:
-            reason = f"it is missing, although version {structure.version} of {structure.name} has it"
+            reason = f"the field is missing, but version {structure.version} of {structure.name} requires it"
             raise EncodeError(_join(path, name), reason + _meant(name, value, structure))
     return message
 

@@ -74,10 +74,10 @@ class Negotiation:
         if self._versions is None:
             return ours.last
         if api.key not in self._versions:
-            raise UnsupportedVersion(f"{api.name}: the broker does not offer it")
+            raise UnsupportedVersion(f"{api.name}: the broker does not support this API")
         theirs = self._versions[api.key]
         if not ours & theirs:
-            raise UnsupportedVersion(f"{api.name}: versions {ours} are known here, but the broker offers {theirs}")
+            raise UnsupportedVersion(f"{api.name}: this client supports versions {ours}, the broker {theirs}")
         return (ours & theirs).last
 
     def offers(self, api: Api) -> bool:

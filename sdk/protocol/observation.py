@@ -289,7 +289,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
             version = api.versions.first  # every client can read it
         elif isinstance(request, Request) and request.version_error:
             raise UnsupportedVersion(
-                f"{api.name} has no version {request.asked_version} here, versions {api.versions} exist"
+                f"{api.name} has no version {request.asked_version}; the known versions are {api.versions}"
             )
     message, end = program(api.response, version).decode(frame, start)
     return Received(request.correlation_id, api, version, message, len(frame) - end)

@@ -208,7 +208,7 @@ class ScramServer:
         """
         _, found = _read(_CLIENT_FIRST, data, "first message of the client")
         if found["identity"] not in (None, found["name"]):
-            self._refuse("a client may only act for itself")
+            self._refuse("a client may act only for itself")
         self._client_bare = found["bare"]
         self._nonce = found["nonce"] + self._nonce
         pairs = (part.split("=", 1) for part in found["extensions"].split(",")[1:])

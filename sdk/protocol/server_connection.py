@@ -190,7 +190,7 @@ class ServerConnection:
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was already answered")
         if message is None and request.has_response:
-            raise LocalProtocolError(f"None does not answer a request of {request.api.name}")
+            raise LocalProtocolError(f"a {request.api.name} request needs a response, got None")
         request._parts = [] if message is None else self._frame(request, message)
         ready: list[Buffer] = []
         while self._pending and self._pending[0]._parts is not None:
@@ -235,7 +235,7 @@ class ServerConnection:
         form = self._forms.get((request.api.key, request.version)) or self._form(request.api.key, request.version)
         assert form is not None, "a version that is answered is served"
         if type(message) is not form.response:
-            raise LocalProtocolError(f"{type(message).__qualname__} does not answer a request of {request.api.name}")
+            raise LocalProtocolError(f"{type(message).__qualname__} is not a response to a {request.api.name} request")
         head = request.correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
         parts = program(form.response, request.version).encode_parts(message)
         return framed(head, parts, form.response_bytes_max)

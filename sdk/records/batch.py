@@ -267,7 +267,7 @@ def _writable(buffer: bytearray | memoryview) -> memoryview:
     """
     view = checked_content("buffer", buffer)
     if view.readonly:
-        raise EncodeError("buffer", f"{type(buffer).__name__} cannot be written")
+        raise EncodeError("buffer", f"expected a writable buffer, got a read-only {type(buffer).__name__}")
     return view
 
 
@@ -278,5 +278,5 @@ def _batch_bytes(view: memoryview, position: int) -> int:
         DecodeError: no batch begins there, or it is cut off.
     """
     if not 0 <= position <= len(view) - BATCH_HEADER_BYTES or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
-        raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
+        raise DecodeError("batch", position, f"expected a complete batch with magic {BATCH_MAGIC}")
     return RecordBatch(view, position).size_in_bytes

@@ -112,11 +112,11 @@ def control_type(record: Record) -> ControlKey:
     if record.key is None or len(record.key) < CONTROL_KEY_HEADER.size:
         size = None if record.key is None else len(record.key)
         raise DecodeError(
-            "key", 0, f"a control record has a key of {CONTROL_KEY_HEADER.size} bytes or more, not {size}"
+            "key", 0, f"the key of a control record must have at least {CONTROL_KEY_HEADER.size} bytes, got {size}"
         )
     key = ControlKey(*CONTROL_KEY_HEADER.unpack_from(record.key))
     if key.version < 0:
-        raise DecodeError("key", 0, f"version {key.version} of a control record's key is not known")
+        raise DecodeError("key", 0, f"unknown version {key.version} of a control record's key")
     return key
 
 
@@ -132,14 +132,15 @@ def control_record(record: Record) -> ControlRecord:
         return ControlRecord(key, 0, None)
     value = record.value or b""
     if len(value) < _VERSION.size:
-        raise DecodeError("value", 0, f"a control record begins with its version, but this one has {len(value)} bytes")
+        reason = f"the value of a control record must begin with a version, but has only {len(value)} bytes"
+        raise DecodeError("value", 0, reason)
     versions = message_class(name).SCHEMA.versions
     if key.type not in MARKERS:
         body, _ = program(name, versions.first).decode(value)
         return ControlRecord(key, versions.first, body)
     (version,) = _VERSION.unpack_from(value)
     if version < 0:
-        raise DecodeError("value", 0, f"version {version} of a transaction marker is not known")
+        raise DecodeError("value", 0, f"unknown version {version} of a transaction marker")
     version = min(version, versions.last)
     body, _ = program(name, version).decode(value, _VERSION.size)
     return ControlRecord(key, version, body)

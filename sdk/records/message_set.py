@@ -309,7 +309,7 @@ class MessageBatch:
             name = compression.name.lower()
             raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with {name}")
         if outer.value is None:
-            raise DecodeError("value", 0, "a wrapper has a value")
+            raise DecodeError("value", 0, "a wrapper must have a value")
         try:
             content = decompress(compression, outer.value, self.limit, self.magic)
         except DecodeError as error:
@@ -320,7 +320,7 @@ class MessageBatch:
         except DecodeError as error:  # its offset is within the content, which is not in the caller's buffer
             raise DecodeError(error.path, 0, error.reason) from None
         if not ended:
-            raise DecodeError("value", 0, "a wrapper holds at least one message")
+            raise DecodeError("value", 0, "a wrapper must contain at least one message")
         (last,) = ended
         base_offset = 0
         # Some clients left the wrapper's offset at 0; its messages are then assumed to begin at 0.

@@ -77,11 +77,11 @@ class MessageSetBuilder:
     ) -> None:
         self.magic = whole_number("magic", magic)
         if self.magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
-            reason = f"{digits(self.magic)} is not possible: message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}"
+            reason = f"expected {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC} for a message set, got {digits(self.magic)}"
             raise EncodeError("magic", reason)
         self.compression = checked_compression(compression, level)
         if self.compression not in _COMPRESSIONS:
-            raise EncodeError("compression", f"{self.compression.name.lower()} does not exist in magic {magic}")
+            raise EncodeError("compression", f"{self.compression.name.lower()} is not supported with magic {magic}")
         self.level = level
         self.timestamp_type = checked_timestamp_type(timestamp_type)
         self.log_append_time = checked_number("log_append_time", log_append_time, NO_TIMESTAMP, _INT64_MAX)

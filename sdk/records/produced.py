@@ -222,7 +222,7 @@ def _checked(view: memoryview, limits: ProduceLimits, now_ms: int, engine: Any) 
     if crc32c_of_bytes(view[BATCH_CRC_COVERS_FROM:]) != batch.crc:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the record batch is wrong")
     if (codec := batch.attributes & BATCH_COMPRESSION_MASK) not in _CODECS:
-        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compression {codec} is not known")
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression type {codec}")
     _check_header(batch)
     try:
         payload = decompress(Compression(codec), view[BATCH_HEADER_BYTES:])
@@ -233,15 +233,15 @@ def _checked(view: memoryview, limits: ProduceLimits, now_ms: int, engine: Any) 
 
 def _check_header(batch: ProducedBatch) -> None:
     if batch.last_offset_delta < 0:
-        raise _invalid(f"its last offset is {batch.last_offset_delta}")
+        raise _invalid(f"its last offset delta is {batch.last_offset_delta}, but must be at least 0")
     if batch.records_count <= 0:
-        raise _invalid(f"it has {batch.records_count} records")
+        raise _invalid(f"it has {batch.records_count} records, but must have at least 1")
     if batch.records_count != batch.last_offset_delta + 1:
-        raise _invalid(f"it has {batch.records_count} records, but offsets for {batch.last_offset_delta + 1}")
+        raise _invalid(f"it has {batch.records_count} records, but its offsets are for {batch.last_offset_delta + 1}")
     if batch.attributes & BATCH_IS_CONTROL_MASK:
         raise _invalid("clients may not write control records")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
-        raise _invalid(f"it has sequence {batch.base_sequence} with producer id {batch.producer_id}")
+        raise _invalid(f"it has producer id {batch.producer_id}, but its sequence is {batch.base_sequence}")
 
 
 def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits, now_ms: int, engine: Any) -> int:

@@ -58,7 +58,7 @@ _ZERO: Final = b"\0"
 
 #: The reasons why the batches in a growing file end before its last byte.
 ZEROS: Final = "zeros up to the end"
-_CUT: Final = "it ends inside a batch"
+_CUT: Final = "the data ends inside a batch"
 
 
 class Damage(NamedTuple):

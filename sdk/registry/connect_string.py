@@ -32,5 +32,5 @@ def parse_connect(name: str, connect: str) -> tuple[str, str]:
         is_address = host.startswith("[") and host.endswith("]") and ":" in host
         is_host = bool(host) and (is_address or not any(each in host for each in "[]:"))
         if not colon or not is_host or not is_port:
-            raise ConfigurationError(name, connect, f"{server.strip()!r} is not host:port")
+            raise ConfigurationError(name, connect, f"expected host:port, got {server.strip()!r}")
     return ",".join(server.strip() for server in hosts.split(",")), chroot

@@ -408,7 +408,7 @@ class Structure(Generic[T]):
         if not isinstance(found, dict):
             raise _Fault(f"{quoted(found)} is not an object")
         if self._refuses_unknown and (unknown := found.keys() - {field.key for field in self._fields}):
-            raise _Fault(f"has the unknown field {quoted(min(unknown))}, which Kafka refuses here")
+            raise _Fault(f"has the unknown field {quoted(min(unknown))}, which Kafka does not accept")
         values = {}
         key = ""
         try:
@@ -566,7 +566,7 @@ class JsonContent(Generic[T]):
 def _refuse_version(version: object, known: range) -> NoReturn:
     last = "and later ones" if known[-1] == ALL_VERSIONS[-1] else f"to {known[-1]}"
     expected = str(known[0]) if len(known) == 1 else f"{known[0]} {last}"
-    fault = _Fault(f"{quoted(version)} is not a known version: {expected} expected")
+    fault = _Fault(f"{quoted(version)} is not a known version; expected {expected}")
     fault.places.append(f".{_VERSION}")
     raise fault
 
@@ -620,7 +620,7 @@ def _parsed(content: bytes | None, path: str) -> object:
     """
     text = _decoded(content, path).removeprefix("\ufeff")
     if (depth := _depth(content or b"")) > NESTING_MAX:
-        raise DamagedZnode(path, "", f"{depth} objects and arrays are nested, but the limit is {NESTING_MAX}")
+        raise DamagedZnode(path, "", f"objects and arrays are nested {depth} levels deep; the limit is {NESTING_MAX}")
     start = _SPACE.match(text)
     try:
         found = _DECODER.raw_decode(text, start.end() if start else 0)[0]

@@ -449,7 +449,7 @@ class KazooConnection:
                     raise ConnectionDropped(str(error)) from error
                 raise
             except SessionClosedRequireSaslError as error:
-                raise AuthFailedError("the servers demand a SASL login") from error
+                raise AuthFailedError("the servers require a SASL login") from error
             self._has_logged_in = True
             self._login_losses = 0
             self._handler.limit_silence(timeouts_ms[0])
@@ -465,7 +465,7 @@ class KazooConnection:
             try:
                 loop()
             except Exception as error:
-                self.log.warning("the thread of the connection has failed: %r", error)
+                self.log.warning("the connection's thread has failed: %r", error)
             if not self._is_refused and not self._is_closing:
                 self._on_state("CLOSED")
 

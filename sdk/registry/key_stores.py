@@ -80,7 +80,7 @@ def _pem(store: KeyStore) -> str | None:
         )
         raise ConfigurationError(store.option, store.location, reason)
     if kind == "JKS":
-        reason = f"JKS key stores cannot be read; convert it: {_CONVERT_JKS}"
+        reason = f"JKS key stores are not supported; convert the store: {_CONVERT_JKS}"
         raise ConfigurationError(store.option, store.location, reason)
     return store.location if kind == "PEM" else _from_pkcs12(store.option, store.location, store.password)
 

@@ -57,7 +57,7 @@ def _password(kafka: str) -> Any:
 
 def _read_identification(name: str, value: object) -> str:
     if not isinstance(value, str) or value.strip().lower() not in ("https", ""):
-        raise ConfigurationError(name, value, "expected https, or nothing to skip the check")
+        raise ConfigurationError(name, value, "expected https, or an empty value to skip the check")
     return value.strip().lower()
 
 
@@ -67,7 +67,7 @@ def _read_versions(name: str, value: object) -> tuple[str, ...] | None:
     versions = tuple(each.strip() for each in (read_text(name, value) or "").split(","))
     for each in versions:
         if each not in _VERSIONS:
-            raise ConfigurationError(name, value, f"expected {' or '.join(_VERSIONS)}, or both with a comma")
+            raise ConfigurationError(name, value, f"expected {' or '.join(_VERSIONS)}, or both separated by a comma")
     return versions
 
 
@@ -123,7 +123,7 @@ class ZooKeeperSecurityOptions(Options):
         super().check(given)
         if self.zookeeper_ssl_client_enable:
             if self.zookeeper_client_cnxn_socket == _NIO:
-                reason = f"it lacks TLS, which zookeeper.ssl.client.enable demands; expected {_NETTY}"
+                reason = f"it does not support TLS, which zookeeper.ssl.client.enable requires; expected {_NETTY}"
                 raise ConfigurationError("zookeeper_client_cnxn_socket", self.zookeeper_client_cnxn_socket, reason)
             return
         for name in given:

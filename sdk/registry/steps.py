@@ -100,7 +100,7 @@ class CheckFailed(RegistryError):
     """
 
     def __init__(self, check: Check, code: RegistryCode) -> None:
-        super().__init__(code, check.path, f"version {check.version} was expected")
+        super().__init__(code, check.path, f"expected version {check.version}")
         self.check = check
 
 
@@ -396,7 +396,7 @@ def create_ephemeral(
             owner = f"session {known.ephemeral_owner:#x}" if known.ephemeral_owner else "no session: it is persistent"
             raise RegistryError(RegistryCode.NODE_EXISTS, path, f"the node belongs to {owner}")
         yield from delete(path)
-    detail = f"other programs created and deleted the node at each of {ATTEMPTS_MAX} attempts"
+    detail = f"another program created and deleted the node during each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NODE_EXISTS, path, detail)
 
 
@@ -410,7 +410,7 @@ def set_or_create(path: str, data: bytes, acl: tuple[Acl, ...] = OPEN_ACL) -> St
         stat = found((yield from perform(SetData(path, data))), Stat)
         if stat is not None or (yield from create_with_parents(path, data, acl)):
             return
-    detail = f"other programs created and deleted the node at each of {ATTEMPTS_MAX} attempts"
+    detail = f"another program created and deleted the node during each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
 

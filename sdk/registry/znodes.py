@@ -115,7 +115,7 @@ class Znode(Generic[T, *Parameters]):
             TypeError: there are too few or too many parameters.
         """
         if len(parameters) != len(self._kinds):
-            raise TypeError(f"{self.template} has {len(self._kinds)} parameters, got {len(parameters)}")
+            raise TypeError(f"{self.template} takes {len(self._kinds)} parameters, got {len(parameters)}")
         path = self._pieces[0]
         values: tuple[object, ...] = parameters
         for name, kind, value, piece in zip(self._names, self._kinds, values, self._pieces[1:], strict=True):

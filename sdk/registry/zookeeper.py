@@ -313,7 +313,7 @@ class ZooKeeperRegistry:
 
     def _end_session(self, connection: KazooConnection, timeout_ms: int) -> None:
         if not connection.close(timeout_ms):
-            text = "%s has not answered within %d ms; the session there will end after its timeout of %d ms"
+            text = "%s has not responded within %d ms; the session there will end after its timeout of %d ms"
             logger.warning(text, self.describe(), timeout_ms, self._session_timeout_ms)
 
     def abandon(self) -> None:
@@ -633,7 +633,7 @@ class ZooKeeperRegistry:
 
     def _report_changes(self, error: Exception) -> None:
         """Fire all watches: the servers do not set them again, and changes may have been missed."""
-        logger.warning("%s does not set watches again (%s); all are reported as changes", self.describe(), error)
+        logger.warning("%s did not restore the watches (%s); all are reported as changes", self.describe(), error)
         for kind in WatchKind:
             change = EventKind.CHILDREN_CHANGED if kind is WatchKind.CHILDREN else EventKind.CHANGED
             for path in self._watches.paths(kind):

@@ -151,7 +151,7 @@ class Links:
         return link
 
     def to_node(self, node_id: int, purpose: Purpose) -> Link | None:
-        """Return the link to a broker; None if the cluster does not list it."""
+        """Return the link to a broker; None if the cluster does not include it."""
         broker = self._metadata.brokers.get(node_id)
         if broker is None:
             return None

@@ -254,7 +254,7 @@ class Router:
         return actions
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier; None after `close`. Call `poll` first."""
+        """Return when to poll again if nothing happens before then; None after `close`. Call `poll` first."""
         if self._closed is not None:
             return None
         due_ms = self._links.due_ms
@@ -419,7 +419,7 @@ class Router:
             link = None if node_id is None else self._links.to_node(node_id, purpose)
             if link is None:
                 self.metadata.expire()
-                reason = "the cluster has none" if node_id is None else "the cluster does not list it"
+                reason = "the cluster has no controller" if node_id is None else "the cluster does not include it"
                 error = self._refresh.refusal or ConnectFailed(target, reason)
                 self._refuse(bucket, error, self._refresh.ended_ms, now_ms)
                 if bucket.entries:

@@ -73,7 +73,7 @@ def parse_epochs(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tuple
     before = (-1, -1)
     for epoch, start in _entries(content, 2, _epoch_start, on_damage):
         if epoch <= before[0] or start < before[1]:
-            on_damage(DamagedContent(f"its epochs are not in order: {epoch}, {start} after {before[0]}, {before[1]}"))
+            on_damage(DamagedContent(f"its epochs are out of order: {epoch}, {start} follows {before[0]}, {before[1]}"))
         before = epoch, start
         yield before
 
@@ -119,7 +119,7 @@ def _lines_after_version(text: str) -> list[str]:
     """
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION:
-        raise DamagedContent(f"it begins with {text[:20]!r}, not with version {_VERSION}")
+        raise DamagedContent(f"expected version {_VERSION} on the first line, got {text[:20]!r}")
     return lines[1:]
 
 

@@ -295,7 +295,7 @@ class BrokerConnection:
             if self._waiting and not self._has_answered and self._settings.login is None:
                 # A broker that expects SASL tells any client its versions, but closes the connection at any other
                 # request.
-                reason, kind = f"{reason} before it answered a request; does this port use SASL?", NeverAnswered
+                reason, kind = f"{reason} before it responded to a request; does this port use SASL?", NeverAnswered
             lost = kind(f"connection to {self.address} was lost: {reason}")
             lost.__cause__ = error
             self._end(lost)

@@ -89,8 +89,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: The context variables at `start`, which turns, tasks and connections use. Otherwise a turn would use the
-        #: variables of the code that woke it, and a connection would keep those of one request for its entire life.
+        #: The context variables captured at `start`, used by turns, tasks and connections. Otherwise a turn would use
+        #: the variables of the code that woke it, and a connection would keep those of one request for its entire life.
         self._context = Context()
         self._thread = 0
         #: The number of turns that have begun, and that number when the last turn was scheduled: if the two are equal,

@@ -55,7 +55,7 @@ def silence(state: ConnectionState, limit: str, *, is_encrypted: bool) -> str:
         return f"{accepted} did not finish the handshake within {limit}: is this a TLS port?"
     if state is ConnectionState.VERSIONS:
         other = "an HTTPS" if is_encrypted else "a TLS or an HTTP"
-        return f"{accepted} said nothing within {limit}: is this {other} port?"
+        return f"{accepted} sent nothing within {limit}: is this {other} port?"
     return f"no response within {limit}"
 
 
@@ -75,9 +75,9 @@ def _reason(state: ConnectionState, error: Exception) -> str:
     if isinstance(error, FrameTooLarge):
         start = error.length.to_bytes(LENGTH_BYTES, "big", signed=True)
         if start[:2] in _TLS_RECORDS:
-            return 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'
+            return 'this port uses TLS: set security_protocol to "SSL" or "SASL_SSL"'
         if (protocol := _OTHERS.get(start)) is not None:
-            return f"the server answers in {protocol}: it is not a Kafka broker"
+            return f"the server speaks {protocol}, so it is not a Kafka broker"
     text = str(error) or type(error).__name__
     if state is ConnectionState.VERSIONS and isinstance(error, ConnectionLost):
         # A broker sends its versions to every client that speaks its protocol; a port that expects TLS closes the

@@ -209,5 +209,5 @@ def addresses(bootstrap_servers: str | Iterable[str]) -> tuple[Address, ...]:
         raise ConfigurationError(option, bootstrap_servers, "expected strings of the form host:port")
     found = tuple(Address.parse(option, text, DEFAULT_PORT) for text in given if text.strip())
     if not found:
-        raise ConfigurationError(option, bootstrap_servers, "at least one host:port is needed")
+        raise ConfigurationError(option, bootstrap_servers, "expected at least one host:port")
     return found

@@ -61,7 +61,7 @@ def test_kafka_does_not_offer_it(kafka: ApacheKafka) -> None:
         finally:
             await client.close()
 
-    with pytest.raises(UnsupportedVersion, match="Greet: the broker does not offer it"):
+    with pytest.raises(UnsupportedVersion, match="Greet: the broker does not support this API"):
         asyncio.run(greet())
 
 

@@ -268,11 +268,11 @@ def test_no_client_certificate(secure_kafka: SecureKafka, certificates: Certific
 @pytest.mark.parametrize(
     ("listener", "protocol", "phase", "text"),
     [
-        ("SSL", "PLAINTEXT", "versions", 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'),
-        ("SASL_SSL", "SASL_PLAINTEXT", "versions", "the broker answers in TLS"),
+        ("SSL", "PLAINTEXT", "versions", 'this port uses TLS: set security_protocol to "SSL" or "SASL_SSL"'),
+        ("SASL_SSL", "SASL_PLAINTEXT", "versions", "this port uses TLS"),
         ("PLAINTEXT", "SSL", "tls", "the handshake failed: .*; does this port use TLS?"),
         ("SASL_PLAINTEXT", "SASL_SSL", "tls", "does this port use TLS?"),
-        ("PLAINTEXT", "SASL_PLAINTEXT", "sasl", "ILLEGAL_SASL_STATE: this listener of the broker does not use SASL"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", "sasl", "ILLEGAL_SASL_STATE: this broker listener does not use SASL"),
     ],
 )
 def test_the_wrong_port(

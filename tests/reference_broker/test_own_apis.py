@@ -205,10 +205,10 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (GreetRequest(), "GreetRequest does not answer a request of Greet"),
-        (MetadataResponse(), "MetadataResponse does not answer a request of Greet"),
-        (None, "None does not answer a request of Greet"),
-        ({"greetings": []}, "dict does not answer a request of Greet"),
+        (GreetRequest(), "GreetRequest is not a response to a Greet request"),
+        (MetadataResponse(), "MetadataResponse is not a response to a Greet request"),
+        (None, "a Greet request needs a response, got None"),
+        ({"greetings": []}, "dict is not a response to a Greet request"),
         (GreetResponse(greetings=SEVEN), "greetings[0]"),
         (
             GreetResponse(greetings=[GreetResponse.Greeting("x" * FRAME_BYTES_MAX)]),

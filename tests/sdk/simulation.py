@@ -188,7 +188,7 @@ class Simulation:
 
     def check_time(self, now_ms: int) -> None:
         """Fail if a machine has passed on a time other than the current time."""
-        assert now_ms == self.now_ms, f"{now_ms} was passed on, but the time is {self.now_ms}"
+        assert now_ms == self.now_ms, f"expected now_ms={self.now_ms}, got {now_ms}"
 
     def at(self, delay_ms: int, event: Callable[[], None]) -> None:
         """Schedule an event."""
@@ -224,7 +224,7 @@ class Simulation:
         end_ms = self.now_ms + duration_ms
         while not call.done and self.now_ms < end_ms:
             self.run(1)
-        assert call.done, f"{call} has not ended after {duration_ms} ms"
+        assert call.done, f"{call} did not end within {duration_ms} ms"
         if call.error is not None:
             raise call.error
         assert call.result is not None

@@ -156,7 +156,7 @@ class FetchPlanner:
             self.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         return self._later[0][0] if self._later else None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -333,7 +333,7 @@ class FetchPlanner:
             del self._leaderless[fetch.partition]
             self.halt_with(fetch, refused, now_ms)
             return
-        missing = self._metadata.absence(fetch.partition) or "the cluster does not have it"
+        missing = self._metadata.absence(fetch.partition) or "the cluster has no such partition"
         reason = "it has no leader" if known is not None else missing
         if fetch.warned != reason and (refused is not None or fetch.partition.topic in self._metadata.topics):
             fetch.warned = reason
@@ -471,7 +471,7 @@ class FetchPlanner:
         """Fetch partitions in ever smaller groups, to find and halt the one whose batch is too large."""
         partition = node.search.too_large(node.wanted)
         if partition is None:
-            text = "node %d: a response has %d bytes, but max_frame_bytes is %d; its partitions are fetched in halves"
+            text = "node %d: a response has %d bytes, but max_frame_bytes is %d; fetching its partitions in halves"
             self._lines.warning(("large", node_id), now_ms, text, node_id, damage.length, damage.limit)
             return
         fetch = node.wanted[partition]

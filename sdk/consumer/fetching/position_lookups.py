@@ -196,7 +196,9 @@ class PositionLookups:
         for partition, fetch in fetches.items():
             answer = answers.get(partition)
             if answer is None:
-                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offset of {partition}: not in the response")
+                answer = BrokerError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, f"offset of {partition}: missing from the response"
+                )
             if isinstance(answer, KafkaWireError):
                 self._planner.failed(fetch, answer, now_ms)
             elif answer.offset == UNKNOWN_OFFSET:  # no record is that recent
@@ -225,7 +227,7 @@ class PositionLookups:
         for partition, fetch in fetches.items():
             answer = answers.get(partition)
             if answer is None:
-                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"epoch of {partition}: not in the response")
+                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"epoch of {partition}: missing from the response")
             if isinstance(answer, KafkaWireError):
                 self._planner.failed(fetch, answer, now_ms)
                 continue
@@ -233,7 +235,7 @@ class PositionLookups:
             assert position is not None
             if answer.offset == UNKNOWN_OFFSET or answer.leader_epoch < 0:
                 self._planner.reset(
-                    fetch, f"{partition}: the leader does not know epoch {position.leader_epoch}", now_ms
+                    fetch, f"{partition}: epoch {position.leader_epoch} is unknown to the leader", now_ms
                 )
             elif answer.offset < position.offset or answer.leader_epoch < position.leader_epoch:
                 self._truncated(fetch, position, answer, now_ms)

@@ -126,7 +126,7 @@ class FetchResponses:
         start = fetch.position
         found = extent(records)
         if found.next_offset is None or found.next_offset <= start.offset:
-            reason = found.damage or f"the response ends before it, after {len(records)} bytes"
+            reason = found.damage or f"the response ends before that offset, after {len(records)} bytes"
             error = RemoteProtocolError(f"fetch from {fetch.partition} at offset {start.offset}: {reason}")
             error.__cause__ = found.damage
             self._planner.halt_with(fetch, error, now_ms)

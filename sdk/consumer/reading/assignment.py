@@ -413,7 +413,8 @@ class Assignment:
         """
         reading = self.readings.get(partition)
         if self._auto_finish:
-            raise LocalProtocolError("finish: set enable_auto_finish=False; otherwise the next read finishes records")
+            reason = "requires enable_auto_finish=False; otherwise the next read finishes the records"
+            raise LocalProtocolError(f"finish: {reason}")
         if reading is None or reading.unfinished is None:
             return
         if end_offset is None:

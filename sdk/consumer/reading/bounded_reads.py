@@ -60,7 +60,7 @@ class EndOffsets:
         """
         self._core.reader.lift_abandoned()
         if self._core.reader.bounded_read is not None:
-            raise LocalProtocolError("a bounded read of this consumer has not ended: read it to its end, or close it")
+            raise LocalProtocolError("another bounded read of this consumer is open: read it to its end, or close it")
         self._core.reader.bounded_read = self
         queue = self._core.queue
 
@@ -93,7 +93,7 @@ class EndOffsets:
 
     @property
     def are_reached(self) -> bool:
-        """Whether everything before the ends has been handed out; always False without an end."""
+        """Whether everything before the end offsets has been handed out; always False if there are none."""
         handout, assignment = self._core.reader.handout, self._core.assignment
         if (self._until is None and not self._stop_at_end) or (handout is not None and handout.left):
             return False

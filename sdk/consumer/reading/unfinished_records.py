@@ -56,7 +56,7 @@ class UnfinishedRecords:
         first = self.first
         if first is not None and len(self._positions) >= MAX_UNFINISHED:
             raise LocalProtocolError(
-                f"{self._partition}: {len(self._positions)} records from offset {first.offset} on are unfinished;"
+                f"{self._partition}: {len(self._positions)} records starting at offset {first.offset} are unfinished;"
                 f" the limit is {MAX_UNFINISHED}"
             )
 

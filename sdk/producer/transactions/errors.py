@@ -124,7 +124,7 @@ def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
     """Return the error for a producer that its coordinator has forgotten; keep an error that already says so."""
     if error.detail.startswith(f"transactional id {transactional_id}: "):
         return error
-    text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and any that began after it"
+    text = "the coordinator has no record of this producer or any later one (see transactional.id.expiration.ms)"
     failure = BrokerError(error.code, f"transactional id {transactional_id}: {text}; {error.detail}")
     failure.fatal = True
     failure.__cause__ = error

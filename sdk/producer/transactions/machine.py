@@ -270,7 +270,7 @@ class Transactions:
         return late(self._id, timeout_ms, self.state.value, self._router.throttling(now_ms - timeout_ms))
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens earlier."""
+        """Return when to poll again if nothing happens before then."""
         return self._waiters.due_ms()
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:

@@ -28,7 +28,7 @@ def _select() -> tuple[str, ModuleType | None]:
         from kafkawire.sdk.protocol.engines import native as built
     except ImportError as error:
         if wanted == "native":
-            raise ConfigurationError(_VARIABLE, wanted, "the extension is not built here") from error
+            raise ConfigurationError(_VARIABLE, wanted, "the extension has not been built") from error
         return "python", None
     return "native", built
 

@@ -89,7 +89,7 @@ class AwsMskIamAuthenticator:
         except (ValueError, TypeError, KeyError, RecursionError):
             version = None
         if version != _VERSION:
-            raise RemoteProtocolError(f"AWS_MSK_IAM: the broker's response does not name version {_VERSION}")
+            raise RemoteProtocolError(f"AWS_MSK_IAM: the broker's response does not contain version {_VERSION}")
 
     @property
     def _scope(self) -> str:
@@ -118,7 +118,8 @@ def region_of(host: str) -> str:
     """
     found = _MSK_HOST.search(host)
     if found is None:
-        raise ConfigurationError("sasl_aws_region", None, f"needed, since the host {host} does not name a region")
+        reason = f"required, because the host name {host} does not include a region"
+        raise ConfigurationError("sasl_aws_region", None, reason)
     return found[1]
 
 

@@ -65,7 +65,7 @@ class GssapiAuthenticator:
                 return self._context.step(challenge) or b""
             offer = self._context.unwrap(challenge).message
             if len(offer) != _OFFER_BYTES or not offer[0] & _NO_LAYER:
-                raise RemoteProtocolError("GSSAPI: the broker insists on a security layer, but Kafka has none")
+                raise RemoteProtocolError("GSSAPI: the broker requires a security layer, which Kafka does not support")
             identity = str(self._context.initiator_name).encode()
             self._is_settled = True
             answer: bytes = self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]) + identity, False).message

@@ -73,7 +73,8 @@ def check_extensions(option: str, extensions: Mapping[str, str]) -> dict[str, st
     for name, value in extensions.items():
         known = isinstance(name, str) and _EXTENSION_NAME.fullmatch(name) and name != "auth"
         if not known:
-            raise ConfigurationError(option, extensions, f'{name!r}: a name consists of letters, and is not "auth"')
+            reason = f'{name!r}: a name must consist of letters and must not be "auth"'
+            raise ConfigurationError(option, extensions, reason)
         if not isinstance(value, str) or not _EXTENSION_VALUE.fullmatch(value):
             raise ConfigurationError(option, extensions, f"{name}: a value must be printable ASCII and not empty")
     return dict(extensions)

@@ -69,7 +69,7 @@ def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: 
     while not inflater.eof:
         piece = data[position : position + piece_bytes]
         if not piece:
-            raise damaged(_NAME, len(data), "ends early")
+            raise damaged(_NAME, len(data), "the data ends early")
         try:
             part = inflater.decompress(piece, room + 1)
         except zlib.error as error:
@@ -83,10 +83,10 @@ def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: 
     content = b"".join(parts)
     trailer = position - len(inflater.unused_data)
     if trailer + _TRAILER_BYTES > len(data):
-        raise damaged(_NAME, len(data), "ends early")
+        raise damaged(_NAME, len(data), "the data ends early")
     expected = zlib.crc32(content).to_bytes(4, "little") + (len(content) & 0xFFFFFFFF).to_bytes(4, "little")
     if data[trailer : trailer + _TRAILER_BYTES] != expected:
-        raise damaged(_NAME, trailer, "checksum or length of the content is wrong")
+        raise damaged(_NAME, trailer, "the checksum or length of the content is wrong")
     return content, trailer + _TRAILER_BYTES
 
 
@@ -103,7 +103,7 @@ def _next_content_at(data: memoryview, position: int) -> int | None:
 def _content_at(data: memoryview, start: int) -> int:
     """Return the start of a member's compressed content. Unknown flags are ignored, as in Java."""
     if data[start : start + len(_MAGIC)] != _MAGIC:
-        raise damaged(_NAME, start, "does not begin as a gzip member")
+        raise damaged(_NAME, start, "the data does not start with a gzip header")
     flags = data[start + _FLAGS_AT] if len(data) > start + _FLAGS_AT else 0
     position = start + _HEADER_BYTES
     if flags & _EXTRA:
@@ -114,7 +114,7 @@ def _content_at(data: memoryview, start: int) -> int:
     if flags & _HEADER_CRC:
         expected = (zlib.crc32(data[start:position]) & 0xFFFF).to_bytes(2, "little")
         if data[position : position + 2] != expected:
-            raise damaged(_NAME, position, "checksum of the header is wrong")
+            raise damaged(_NAME, position, "the checksum of the header is wrong")
         position += 2
     if position > len(data):
         raise damaged(_NAME, start, "the header ends early")

@@ -69,7 +69,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     flags = data[_FLAGS_AT]
     # Writers of magic 0 compute the checksum in two ways, so readers ignore it.
     if magic != MESSAGE_V0_MAGIC and data[at : at + _CHECKSUM_BYTES] != _header_checksum(data[len(_MAGIC) : at]):
-        raise damaged(_NAME, at, "checksum of the header is wrong")
+        raise damaged(_NAME, at, "the checksum of the header is wrong")
     frame = _with_an_end(_without_claims(data, at, magic))
     decompressor = lz4.frame.LZ4FrameDecompressor()
     try:
@@ -81,7 +81,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
         raise too_long(_NAME, limit, announced if announced > limit else None)
     checksum_bytes = _CONTENT_CHECKSUM_BYTES if flags & _HAS_CONTENT_CHECKSUM else 0
     if not decompressor.eof or len(decompressor.unused_data or b"") < checksum_bytes:
-        raise damaged(_NAME, len(data), "ends early")
+        raise damaged(_NAME, len(data), "the data ends early")
     return content
 
 
@@ -119,19 +119,19 @@ def _with_an_end(frame: bytes) -> bytes:
 def _checksum_at(data: memoryview) -> int:
     """Return the position of the header checksum; raise an error for a frame that Kafka refuses."""
     if len(data) < _FRAME_BYTES_MIN:
-        raise damaged(_NAME, 0, "ends in its header")
+        raise damaged(_NAME, 0, "the data ends inside the frame header")
     if data[: len(_MAGIC)] != _MAGIC:
-        raise damaged(_NAME, 0, "does not begin as a frame")
+        raise damaged(_NAME, 0, "the data does not start with a frame")
     flags, block = data[_FLAGS_AT], data[_BLOCK_AT]
     if flags >> 6 != 1 or flags & 0x03 or not flags & 0x20:
-        reason = f"flags {flags:#04x}: version 1 with independent blocks is expected"
+        reason = f"flags {flags:#04x}: expected version 1 with independent blocks"
         raise damaged(_NAME, _FLAGS_AT, reason)
     if block & 0xCF != 0x40:
-        reason = f"block descriptor {block:#04x}: a maximum size and nothing else is expected"
+        reason = f"block descriptor {block:#04x}: expected only a maximum block size"
         raise damaged(_NAME, _BLOCK_AT, reason)
     at = _CONTENT_SIZE_AT + (_CONTENT_SIZE_BYTES if flags & _HAS_CONTENT_SIZE else 0)
     if at >= len(data):
-        raise damaged(_NAME, 0, "ends in its header")
+        raise damaged(_NAME, 0, "the data ends inside the frame header")
     return at
 
 

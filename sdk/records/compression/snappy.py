@@ -49,7 +49,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
         DecodeError: the data is damaged, or the content exceeds `limit`.
     """
     if not data:
-        raise damaged(_NAME, 0, "no data")
+        raise damaged(_NAME, 0, "the data is empty")
     if len(data) < _HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
         return _content(data, 0, 0, limit)
     return b"".join(_contents(data, limit))
@@ -82,15 +82,16 @@ def _after_header(data: memoryview, position: int) -> int:
     """
     end = position + _HEADER_BYTES
     if end > len(data):
-        raise damaged(_NAME, position, "the header of a stream ends early")
+        raise damaged(_NAME, position, "the stream header ends early")
     if data[position : position + len(_MAGIC)] != _MAGIC:
         if end + _SIZE_BYTES <= len(data):
-            raise damaged(_NAME, position, "broken header of a stream")
+            raise damaged(_NAME, position, "the stream header is damaged")
         return end
     version_at = position + len(_MAGIC)
     version = int.from_bytes(data[version_at : version_at + _VERSION_BYTES], "big", signed=True)
     if version < _VERSION_MIN:
-        raise damaged(_NAME, version_at, f"the stream has version {version}, but {_VERSION_MIN} is the lowest")
+        reason = f"the stream has version {version}, but the lowest supported version is {_VERSION_MIN}"
+        raise damaged(_NAME, version_at, reason)
     return end
 
 

@@ -94,7 +94,7 @@ def _content(
         if frame.declared == 0:  # the library does not check such a frame when decompressing in one call
             content = decompressor.stream_reader(encoded).read(1)
             if content:
-                raise damaged(_NAME, start, "the frame has content but declares none")
+                raise damaged(_NAME, start, "the frame has content but declares a content size of 0")
         else:
             content = decompressor.decompress(encoded, max_output_size=max(min(frame.content_bytes_max, room), 1))
     except zstandard.ZstdError as error:
@@ -127,7 +127,7 @@ def _frame(data: memoryview, start: int) -> _Frame:
         end = start + 8 + int.from_bytes(data[start + 4 : start + 8], "little")
         return _Frame(_inside(data, start, end), is_skippable=True)
     if magic != _MAGIC:
-        raise damaged(_NAME, start, "does not begin as a frame")
+        raise damaged(_NAME, start, "the data does not start with a frame")
     descriptor = data[_inside(data, start, start + _DESCRIPTOR_END) - 1]
     position = _inside(data, start, _header_end(start, descriptor))
     window = _BLOCK_BYTES_MAX
@@ -141,7 +141,8 @@ def _frame(data: memoryview, start: int) -> _Frame:
         declared = int.from_bytes(data[position - size_bytes : position], "little") + (256 if size_bytes == 2 else 0)
     position, content_bytes_max = _blocks(data, start, position, min(window, _BLOCK_BYTES_MAX))
     if declared is not None and declared > content_bytes_max:
-        raise damaged(_NAME, start, f"declares {declared} bytes of content, but its blocks hold {content_bytes_max}")
+        reason = f"the frame declares {declared} bytes of content, but its blocks hold {content_bytes_max}"
+        raise damaged(_NAME, start, reason)
     end = _inside(data, start, position + (4 if descriptor & 0x04 else 0))
     return _Frame(end, content_bytes_max, declared)
 

@@ -160,7 +160,7 @@ def test_a_folder_without_a_cluster(
         (("--option", "min.insync.replicas"), "'min.insync.replicas' is not of the form NAME=VALUE"),
         (("--option", "broker.id=1"), "broker.id='1': the cluster sets this property on each broker"),
         (("--brokers", "0"), "brokers=0: expected 1 to 100"),
-        (("--zookeeper", "z"), "zookeeper='z': 'z' is not host:port"),
+        (("--zookeeper", "z"), "zookeeper='z': expected host:port, got 'z'"),
     ],
 )
 def test_arguments_that_cannot_be(

@@ -42,7 +42,7 @@ def test_epochs(disk):
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [(b"1\n0\n", "not with version 0"), (b"0\n1\n\xff 0 5\n", "not UTF-8")]
+    ("content", "problem"), [(b"1\n0\n", "expected version 0 on the first line"), (b"0\n1\n\xff 0 5\n", "not UTF-8")]
 )
 def test_damaged_checkpoint(disk, content, problem):
     write_file(disk, "c", content)

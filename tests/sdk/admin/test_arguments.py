@@ -26,7 +26,7 @@ def test_new_topics() -> None:
     ("given", "message"),
     [
         (5, "topic 5: expected a NewTopic or a name, got int"),
-        (["a", "b", NewTopic("a")], "create topic a: named twice"),
+        (["a", "b", NewTopic("a")], "create topic a: the topic is given twice"),
         (NewTopic("a", -2), "partitions of a: expected -1 to 2147483647, got -2"),
         (NewTopic("a", 1, 1 << 15), "replication_factor of a: expected -1 to 32767, got 32768"),
         (NewTopic("a", configs={"k": 5}), "k of a: expected a string, got 5"),  # type: ignore[dict-item]  # wrong
@@ -61,8 +61,8 @@ def test_who_is_asked(kind: ConfigResourceType, name: str, node_id: int | None) 
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
-        (BROKER, "x", "name of a BROKER: expected a node id, as text, got 'x'"),
-        (ConfigResourceType.BROKER_LOGGER, "", "name of a BROKER_LOGGER: expected a node id, as text, got ''"),
+        (BROKER, "x", "name of a BROKER: expected a node id as text, got 'x'"),
+        (ConfigResourceType.BROKER_LOGGER, "", "name of a BROKER_LOGGER: expected a node id as text, got ''"),
         (ConfigResourceType.TOPIC, 5, "name: expected a string, got 5"),
         (
             "topic",

@@ -63,7 +63,7 @@ def test_nothing_is_asked_for_nothing() -> None:
 def test_pages_that_never_end() -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.responders[KEY] = lambda request: page(0, [], Cursor("t", 1))
-        with pytest.raises(RemoteProtocolError, match="the page of DescribeTopicPartitions before t-1 names no new"):
+        with pytest.raises(RemoteProtocolError, match="the DescribeTopicPartitions page before t-1 lists no new"):
             await admin.describe_topics("t", include_eligible_leaders=True)
         assert len(broker.asked(KEY)) == 2
 

@@ -111,9 +111,9 @@ def test_a_classic_group(
     [
         (
             [("g", "Share"), ("h", "streams")],
-            "it is a share group, and only consumer and classic groups can be described",
+            "the group is a share group; only consumer and classic groups can be described",
         ),
-        ([("g", "streams")], "it is a streams group, and only consumer and classic groups can be described"),
+        ([("g", "streams")], "the group is a streams group; only consumer and classic groups can be described"),
         ([("g", "classic"), ("h", "share")], None),  # created meanwhile
         ([], None),
     ],

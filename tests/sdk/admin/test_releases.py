@@ -63,7 +63,7 @@ def test_every_entry_has_a_case() -> None:
 @pytest.mark.parametrize("key", APIS, ids=lambda key: key.name.lower())
 def test_an_api_that_the_broker_lacks(key: ApiKey) -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        text = f"the broker does not offer it; this needs Apache Kafka {releases._APIS[key]}$"
+        text = f"the broker does not support this API; this needs Apache Kafka {releases._APIS[key]}$"
         with pytest.raises(UnsupportedVersion, match=text):
             await APIS[key](admin)
         assert not broker.asked(key)

@@ -64,7 +64,7 @@ def test_a_topic_that_may_have_been_created_is_not_created_again() -> None:
 
 def test_a_topic_that_is_named_twice() -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        with pytest.raises(LocalProtocolError, match="create topic b: named twice"):
+        with pytest.raises(LocalProtocolError, match="create topic b: the topic is given twice"):
             await admin.create_topics(["a", "b", "b"])
 
     administering(test)
@@ -94,7 +94,7 @@ def test_a_controller_that_throttles_for_ever_is_given_up_in_time(monkeypatch: p
 
     async def sleep_ms(duration_ms: float) -> None:
         pauses_ms.append(duration_ms)
-        assert len(pauses_ms) < 100, "the retries never end"
+        assert len(pauses_ms) < 100, "the retries did not end"
 
     for module in (actions, operations):
         monkeypatch.setattr(module, "monotonic_ms", lambda: monotonic_ms() + int(sum(pauses_ms)))

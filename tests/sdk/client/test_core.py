@@ -112,7 +112,7 @@ def test_a_port_that_expects_sasl_is_reported_at_once(io: Any) -> None:
         client = core(broker, io, retry_backoff_ms=1)
         try:
             with pytest.raises(
-                (ConnectFailed, NeverAnswered), match="before it answered a request; does this port use"
+                (ConnectFailed, NeverAnswered), match="before it responded to a request; does this port use"
             ):
                 await client.start()
         finally:

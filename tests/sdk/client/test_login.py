@@ -104,7 +104,7 @@ def test_oidc() -> None:
         "sasl_oauthbearer_client_credentials_client_id": "me",
         "sasl_oauthbearer_client_credentials_client_secret": "hunter2",
     }
-    with pytest.raises(ConfigurationError, match="expected https://"):
+    with pytest.raises(ConfigurationError, match="expected an https://"):
         login(read(given))
     assert login(read({**given, "sasl_oauthbearer_token_endpoint_url": "https://id.example.org"})) is not None
 
@@ -145,7 +145,7 @@ def test_aws_msk_iam(monkeypatch: pytest.MonkeyPatch, token: str | None) -> None
 
 def test_aws_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     botocore(monkeypatch, None)
-    with pytest.raises(ConfigurationError, match="botocore finds no AWS credentials"):
+    with pytest.raises(ConfigurationError, match="botocore found no AWS credentials"):
         log_in({**MSK, "sasl_aws_region": "eu-west-1"})
 
 

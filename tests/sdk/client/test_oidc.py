@@ -175,16 +175,16 @@ def test_a_client_that_is_refused(status: str) -> None:
         ("429 Slow", b"{}", "answered with status 429"),
         ("302 Found", b"", "answered with status 302"),
         ("503 Oops", json.dumps({"error": "x" * 999}).encode(), "status 503: x{200}$"),
-        ("200 OK", b"", "without an access_token"),
-        ("200 OK", b"{}", "without an access_token"),
-        ("200 OK", b"[]", "without an access_token"),
-        ("200 OK", b"\xff", "without an access_token"),
-        ("200 OK", b"[" * 100_000, "without an access_token"),
-        ("200 OK", b'{"access_token": 5}', "without an access_token"),
+        ("200 OK", b"", "has no access_token"),
+        ("200 OK", b"{}", "has no access_token"),
+        ("200 OK", b"[]", "has no access_token"),
+        ("200 OK", b"\xff", "has no access_token"),
+        ("200 OK", b"[" * 100_000, "has no access_token"),
+        ("200 OK", b'{"access_token": 5}', "has no access_token"),
         (
             "200 OK",
             GOOD[:-1] + b" " * RESPONSE_BYTES_MAX + b"}",
-            f"more than {RESPONSE_BYTES_MAX} bytes, too many for a token",
+            f"more than {RESPONSE_BYTES_MAX} bytes, the limit for a token response",
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
     "url", ["http://id.example.org/", "ftp://localhost", "id.example.org", "http://localhost.evil"]
 )
 def test_a_secret_is_not_sent_without_tls(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="expected https://"):
+    with pytest.raises(ConfigurationError, match="expected an https:// URL"):
         ClientCredentials(url, "me", Secret(SECRET), url_encodes=False)
 
 

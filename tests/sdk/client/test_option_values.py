@@ -58,7 +58,7 @@ def test_servers_with_their_protocol() -> None:
             "http:// is not a Kafka protocol; expected one of PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
         ),
         ("kafka://a:1", "kafka:// is not a Kafka protocol"),
-        ("PLAINTEXT://", "at least one host:port is needed"),
+        ("PLAINTEXT://", "expected at least one host:port"),
         ("PLAINTEXT://a:1/path", "port '1/path' is not a number"),
         ("PLAINTEXT://SSL://a:1", "the port is missing|expected host:port|is not a number"),
     ],
@@ -107,10 +107,10 @@ def test_text_that_goes_into_requests(kind: type[ClientOptions], name: str, give
     assert getattr(read_options(kind, "host:1", {**given, name: longest}), name) == longest
     with pytest.raises(ConfigurationError) as caught:
         read_options(kind, "host:1", {**given, name: longest + "a"})
-    assert str(caught.value) == f"{name}='{'é' * 30}…': 32768 bytes as UTF-8, but at most 32767 are allowed"
+    assert str(caught.value) == f"{name}='{'é' * 30}…': takes 32768 bytes as UTF-8; the limit is 32767"
     with pytest.raises(ConfigurationError) as caught:
         read_options(kind, "host:1", {**given, name: "a\ud800"})
-    assert str(caught.value) == f"{name}='a\\ud800': '\\ud800' cannot be sent: UTF-8 has no surrogates"
+    assert str(caught.value) == f"{name}='a\\ud800': '\\ud800' cannot be encoded as UTF-8: it is a surrogate"
     assert str(caught.value).isascii()
 
 
@@ -118,7 +118,7 @@ def test_names_of_assignors_go_into_requests() -> None:
     class Unspeakable(RangeAssignor):
         name = "\ud800"
 
-    with pytest.raises(ConfigurationError, match="cannot be sent"):
+    with pytest.raises(ConfigurationError, match="cannot be encoded as UTF-8"):
         read_options(ConsumerOptions, "host:1", {"group_id": "g", "assignors": [Unspeakable()]})
 
 

@@ -205,11 +205,11 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
         ({"compression": b"lz4"}, "compression=b'lz4': expected one of"),
         (
             {"bootstrap.servers": "b"},
-            "bootstrap.servers='b': given twice: the first argument, here 'a', already names the servers$",
+            "bootstrap.servers='b': given twice: the first argument, 'a', already lists the servers$",
         ),
         (
             {"bootstrap_servers": "b"},
-            "bootstrap_servers='b': given twice: the first argument, here 'a', already names the servers$",
+            "bootstrap_servers='b': given twice: the first argument, 'a', already lists the servers$",
         ),
         (
             {"batch_size": 4097, "max_request_size": 4096},
@@ -266,7 +266,7 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ),
         (
             {"group_id": "g", "group_protocol": "consumer", "assignors": "range"},
-            'has no effect with group_protocol="consumer": the brokers decide',
+            'has no effect with group_protocol="consumer": the brokers set it',
         ),
         (
             {"group_id": "g", "group_protocol": "consumer", "session_timeout_ms": 10_000},
@@ -286,7 +286,7 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ),
         (
             {"bootstrap_servers": "b:1"},
-            "bootstrap_servers='b:1': given twice: the first argument, here 'a', already names the servers; topics",
+            "bootstrap_servers='b:1': given twice: the first argument, 'a', already lists the servers; topics",
         ),
         ({"group_id": 5}, "group_id=5: expected a string"),
         (
@@ -299,7 +299,7 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
             'zookeeper_session_timeout_ms=5: has no effect without group_protocol="z',
         ),
         ({"group_id": "g", "zookeeper_connect": "a:1"}, "zookeeper_connect='a:1': has no effect without"),
-        ({"group_id": "g", "zookeeper_connect": "a"}, "zookeeper_connect='a': 'a' is not host:port"),
+        ({"group_id": "g", "zookeeper_connect": "a"}, "zookeeper_connect='a': expected host:port, got 'a'"),
         ({"group_id": "g", "zookeeper.connect": "a:1/b/"}, "zookeeper.connect='a:1/b/': the chroot '/b/'"),
         ({"zookeeper_connect": 5}, "zookeeper_connect=5: expected a string"),
         ({"group_protocol": "zookeeper"}, "group_protocol='zookeeper': has no effect without group_id"),
@@ -310,7 +310,7 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ({**IN_ZOOKEEPER, "offsets_storage": "both"}, "offsets_storage='both': expected one of zookeeper, kafka"),
         ({**IN_ZOOKEEPER, "dual_commit_enabled": 1}, "dual_commit_enabled=1: expected True, False or None"),
         ({**IN_ZOOKEEPER, "session_timeout_ms": 9_000}, "session_timeout_ms=9000: .* use zookeeper_session_timeout_ms"),
-        ({**IN_ZOOKEEPER, "heartbeat_interval_ms": 9}, "heartbeat_interval_ms=9: .* takes the place of heartbeats"),
+        ({**IN_ZOOKEEPER, "heartbeat_interval_ms": 9}, "heartbeat_interval_ms=9: .* replaces heartbeats"),
         ({**IN_ZOOKEEPER, "group_instance_id": "i"}, "group_instance_id='i': .* such a group has no static members"),
         ({**IN_ZOOKEEPER, "group_remote_assignor": "a"}, "group_remote_assignor='a': .*see assignors"),
         ({**IN_ZOOKEEPER, "assignors": "sticky"}, 'expected one of "range" and "roundrobin"'),
@@ -377,7 +377,7 @@ def test_servers_of_the_wrong_type() -> None:
         with pytest.raises(ConfigurationError, match="bootstrap_servers=") as caught:
             read_options(ProducerOptions, settings, given)
         assert "hush" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match=r"options are keywords: pass the mapping as \*\*options"):
+    with pytest.raises(ConfigurationError, match=r"options are keyword arguments: pass the mapping as \*\*options"):
         read_options(ProducerOptions, settings, {})
     for servers in (b"a:1", [b"a:1"]):
         with pytest.raises(ConfigurationError, match=r"expected (host:port|strings of the form)"):

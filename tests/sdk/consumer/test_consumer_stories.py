@@ -136,7 +136,7 @@ class Scene:
             at_least = max(expected, log.start)
             following = next((each for each in self.visible[partition] if each >= at_least), None)
             allowed = {following, next((each for each in self.visible[partition] if each >= expected), None)}
-            assert offset in allowed, f"{partition}: {offset}, not {following}"
+            assert offset in allowed, f"{partition}: expected offset {following}, got {offset}"
             self.expected[partition] = offset + 1
             self.found.append((self.cluster.simulation.now_ms, number, offset))
 

@@ -358,7 +358,9 @@ def test_records_and_batches_are_committed_one_by_one() -> None:
             assert broker.commits["g", "t", 0] == offset + 1
         asked = broker.asked(ApiKey.OFFSET_COMMIT)[-1]
         assert isinstance(asked, OffsetCommitRequest)
-        assert asked.topics[0].partitions[0].committed_leader_epoch == 0, "the record's, for a restart (KIP-320)"
+        assert asked.topics[0].partitions[0].committed_leader_epoch == 0, (
+            "must be the record's leader epoch, for a restart (KIP-320)"
+        )
         (batch,) = await consumer.getbatches(1_000)
         await consumer.commit(batch)
         assert broker.commits["g", "t", 0] == 3

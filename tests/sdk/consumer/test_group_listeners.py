@@ -60,7 +60,7 @@ def test_what_a_listener_has_failed_at_is_not_handed_out() -> None:
                 await consumer.getmany(10_000)
 
     broker = consuming(test, "t", listener=Listener())
-    assert broker.commits.get(("g", "t", 0), 0) == 0, "must not be after the place where reading was to begin"
+    assert broker.commits.get(("g", "t", 0), 0) == 0, "must not be after the offset at which reading was to begin"
 
 
 def test_a_listener_that_hangs_does_not_hold_up_close() -> None:

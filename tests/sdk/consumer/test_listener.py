@@ -323,7 +323,7 @@ def test_events_are_handled_while_something_is_waited_for_and_not_after_the_end(
     calls.notify(EVENTS[0])
     result_of(calls.end)
     calls.run()
-    assert [what for what, _ in listener.told] == ["revoked"], "there must be no call after the end"
+    assert [what for what, _ in listener.told] == ["revoked"], "the listener must not be called after the end"
 
 
 def test_a_call_that_closes_lets_the_group_go_on() -> None:

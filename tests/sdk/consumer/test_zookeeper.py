@@ -105,7 +105,7 @@ def test_a_member_reads_what_it_owns_and_leaves_nothing(server: ZooKeeper, io: s
     broker = consuming(test, "t", io=io, listener=listener, zookeeper_session_timeout_ms=7_000)
     assert listener.told == ["assigned 1", "revoked 1"]
     assert server.children("/consumers/g/ids") == server.children("/consumers/g/owners/t") == ()
-    assert server.data(OFFSET) == b"2", "close must commit finished records"
+    assert server.data(OFFSET) == b"2", "close must commit the finished records"
     assert not broker.commits
     assert [(session.is_closed, session.timeout_ms) for session in server.sessions] == [(True, 7_000)]
 

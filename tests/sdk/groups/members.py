@@ -258,7 +258,7 @@ class Cluster:
         """Let time pass until a condition holds, and return the time taken."""
         begun_ms = self.now_ms
         while not condition():
-            assert self.now_ms - begun_ms < limit_ms, f"not within {limit_ms} ms"
+            assert self.now_ms - begun_ms < limit_ms, f"the condition did not become true within {limit_ms} ms"
             self.run(self.step_ms)
         return self.now_ms - begun_ms
 

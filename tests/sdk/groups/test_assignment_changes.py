@@ -103,7 +103,7 @@ def test_one_operation_at_a_time() -> None:
     scene.changes.assign([P], 1, 0, scene.step("assigned"))
     with pytest.raises(LocalProtocolError, match="group g: Assigned"):
         scene.changes.assign([P, Q], 2, 0, scene.step("again"))
-    with pytest.raises(LocalProtocolError, match="has not ended, and only one may run at a time"):
+    with pytest.raises(LocalProtocolError, match="is still running; only one event may run at a time"):
         scene.changes.revoke([P], 2, 0, 0, scene.step("revoked"))
     assert (len(scene.events), scene.done) == (1, [])
 

@@ -115,7 +115,7 @@ class Faulty(Assignor):
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ({"c": [P]}, "the assignment names c, which is not a member"),
+        ({"c": [P]}, "the assignment includes c, which is not a member of the group"),
         ({"a": [TopicPartition("u", 0)]}, "u-0 was assigned to a, which does not subscribe to its topic"),
         ({"a": [P], "b": [TopicPartition("t", 2)]}, "t-2 was assigned to b, but does not exist"),
         ({"a": [P, Q], "b": [Q]}, "t-1 was assigned to a and to b"),

@@ -443,7 +443,9 @@ def test_a_leader_whose_assignor_raises_lets_another_one_lead_and_comes_back_onc
     cluster.settle(other)
     assert cluster.now_ms < 10_000, "the other member must not wait for the former leader's session to end"
     cluster.run(60_000)
-    assert (leader.reader.assigned, len(leader.reader.errors)) == (frozenset(), 1), "it must wait for the application"
+    assert (leader.reader.assigned, len(leader.reader.errors)) == (frozenset(), 1), (
+        "the member must wait for the application"
+    )
     leader.reader.errors.clear()
     cluster.settle(leader, other)
     assert (leader.reader.errors, leader.failures, other.failures) == ([], [], [])
@@ -533,7 +535,7 @@ def test_an_assignment_of_a_careless_leader_is_taken_as_far_as_it_goes(caplog: p
     assert member.reader.handed_out == {TopicPartition("t", 0), TopicPartition("t", 5)}
     assert (member.state, member.reader.errors, member.failures) == ("stable", [], [])
     (line,) = [line for line in caplog.messages if "assigned partitions of topics" in line]
-    assert line == "group g: the leader assigned partitions of topics that this member does not read; left out: x"
+    assert line == "group g: the leader assigned partitions of topics that this member does not read; ignored: x"
 
 
 def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_counts() -> None:

@@ -233,7 +233,7 @@ class Scene(Client):
         """Check that commits and lookups end in time, and that nothing is sent without a signature."""
         now_ms = self.simulation.now_ms
         for label, deadline_ms in self.open.items():
-            assert now_ms <= deadline_ms, f"{label} has not ended in time"
+            assert now_ms <= deadline_ms, f"{label} did not end in time"
         if self.signer.signature is None:
             assert not self.offsets._commits.sent
 

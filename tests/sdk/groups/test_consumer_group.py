@@ -172,7 +172,7 @@ def test_a_fenced_member_loses_everything_and_joins_again(code: ErrorCode) -> No
     assert member.group.sign() is None
     sent = len(heartbeats(member))
     cluster.run(5_000)
-    assert len(heartbeats(member)) == sent, "it must not join before the listener has handled the loss"
+    assert len(heartbeats(member)) == sent, "the member must not join before the listener has handled the loss"
     member.listener.is_slow = False
     member.listener.handle(member.now_ms)
     cluster.settle(member)
@@ -408,7 +408,7 @@ def test_a_leave_is_repeated_until_the_member_joins_again_or_is_closed(is_closed
     member.reader.last_handed_out_ms = None
     cluster.settle(member)
     epochs = [request.member_epoch for request in heartbeats(member)]
-    assert epochs.index(-1) < epochs.index(0, 1), "it must leave and join again"
+    assert epochs.index(-1) < epochs.index(0, 1), "the member must leave and join again"
     assert -1 not in epochs[epochs.index(0, 1) :]
     assert kinds(member) == ["Assigned", "Lost", "Assigned"]
 

@@ -140,7 +140,7 @@ def test_no_version_below_zero() -> None:
         (
             "0002 00000003 000174 0000 000174 ffffffff 00000001 000174 00000002 ffffffff 00000004 00000007",
             MemberSubscription(("t",), (TopicPartition("t", 4),), 7),
-            "no topic can be called ''",
+            "'' is not a valid topic name",
         ),
     ],
 )

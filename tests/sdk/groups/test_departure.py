@@ -105,7 +105,7 @@ def test_a_listener_that_takes_too_long_is_not_waited_for() -> None:
     assert not scene.departure.is_leaving
     scene.run(20)
     assert scene.departure.is_over
-    assert scene.asked == 1, "it must leave nevertheless"
+    assert scene.asked == 1, "the member must leave nevertheless"
     assert scene.reader.assigned == frozenset()
 
 

@@ -374,7 +374,7 @@ def test_an_automatic_commit_that_fails_is_logged(caplog: pytest.LogCaptureFixtu
     client.reader.read()
     client.simulation.run(2_000)
     failed = [message for message in caplog.messages if "group g: the automatic commit failed: GROUP_AUTH" in message]
-    assert len(failed) == 1, "it must be logged rarely, however often it happens"
+    assert len(failed) == 1, "the error must be logged rarely, however often it occurs"
 
 
 def test_too_many_commits_are_refused() -> None:

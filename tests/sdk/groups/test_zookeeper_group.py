@@ -187,12 +187,12 @@ def test_a_partition_that_is_not_let_go_is_reported_and_tried_again(caplog: pyte
     assert "t-0" in str(member.reader.errors[0])
     assert member.group.state is State.WAITING
     assert group.tree.owners("g").keys() == {f"t/{number}" for number in range(4)}
-    assert set(group.tree.owners("g").values()) == {"g_b-0"}, "it must keep nothing while it waits"
+    assert set(group.tree.owners("g").values()) == {"g_b-0"}, "the member must own nothing while it waits"
     other = group.members[0]
     other.listener.is_slow = False
     other.listener.handle(group.now_ms)
     group.run(0)
-    assert len(group.reading()) == 4, "must read all as soon as the other member lets go"
+    assert len(group.reading()) == 4, "must read all partitions as soon as the other member releases them"
 
 
 def test_a_member_that_cannot_claim_all_keeps_nothing_of_the_attempt() -> None:
@@ -273,7 +273,7 @@ def test_a_lost_connection_costs_the_partitions_before_the_session_can_end() -> 
     member.registry.disconnect()
     group.advance(SESSION_TIMEOUT_MS // 3 + 100)
     assert not member.reader.assigned
-    assert member.group.sign() == GroupMetadata("g"), "it must register again as soon as it can"
+    assert member.group.sign() == GroupMetadata("g"), "the member must register again as soon as it can"
     member.registry.reconnect()
     group.run(0)
     assert len(group.reading()) == 4, "its owner nodes must still have been there"

@@ -186,7 +186,7 @@ def test_the_end_and_the_limit() -> None:
     scene.run(100)
     scene.reader.read()
     scene.run(150)
-    assert scene.written() == {"0": b"1", "1": b"1"}, "must be committed automatically"
+    assert scene.written() == {"0": b"1", "1": b"1"}, "the offset must be committed automatically"
     scene.registry.disconnect()
     outcomes = scene.commit({T0: 2})
     scene.offsets.poll(scene.now_ms)
@@ -232,7 +232,7 @@ def test_look_ups_end_by_their_deadline_at_the_end_or_when_withdrawn() -> None:
     again, _ = scene.find(T0)
     scene.registry.expire()
     scene.run()
-    assert again == [{T0: None}], "must be read again in the next session"
+    assert again == [{T0: None}], "the offset must be read again in the next session"
     scene.registry.disconnect()
     ended, _ = scene.find(T0)
     closed = Closed("the client")

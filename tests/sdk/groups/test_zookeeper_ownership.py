@@ -71,7 +71,7 @@ def test_a_member_registers_once_and_can_replace_that() -> None:
     assert not told
     scene.run(scene.ownership.register(REGISTRATION._replace(subscription={"u": 1})))
     scene.other.run()
-    assert told, "the other members must notice, since they watch the children"
+    assert told, "the other members must be notified, because they watch the children"
     assert CONSUMER.decode(scene.tree.nodes[PATH].data).subscription == {"u": 1}
 
 
@@ -156,7 +156,7 @@ def test_an_operation_that_is_carried_out_twice(steps: str, index: int) -> None:
         assert set(scene.tree.owners("g").values()) == {"a-0"}
     elif steps in ("release", "leave"):
         of_other = {f"{each.topic}/{each.partition}": "b-0" for each in taken}
-        assert scene.tree.owners("g") == of_other, "its own nodes must be gone, and none of the other session's"
+        assert scene.tree.owners("g") == of_other, "its own nodes must be gone, but none of the other session's"
     assert (PATH in scene.tree.nodes) == (steps != "leave")
 
 

@@ -191,8 +191,10 @@ class GroupStory(RuleBasedStateMachine):
         for member in self.group.members:
             for partition in member.reader.handed_out:
                 node = self.group.tree.nodes.get(CONSUMER_OWNER.path("g", *partition))
-                assert node is not None, f"{partition} has no owner, and {member.name} reads it"
-                assert node.owner == member.registry.session_id, f"{member.name} reads another owner's {partition}"
+                assert node is not None, f"{member.name} reads {partition}, which has no owner"
+                assert node.owner == member.registry.session_id, (
+                    f"{member.name} reads {partition}, which has another owner"
+                )
 
     def teardown(self) -> None:
         self.quiet()

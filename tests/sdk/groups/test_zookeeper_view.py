@@ -130,7 +130,7 @@ def test_no_brokers_and_no_folder_for_them() -> None:
     [
         (b"{", "/consumers/g/ids/b"),
         (b'{"version":1,"pattern":"static"}', "subscription"),
-        (b'{"version":1,"subscription":{"t":0},"pattern":"static"}', "at least one"),
+        (b'{"version":1,"subscription":{"t":0},"pattern":"static"}', "at least 1 thread per topic"),
         (b'{"version":1,"subscription":{"t":2000000000},"pattern":"static"}', str(THREADS_MAX)),
         (b'{"version":1,"subscription":{"(":1},"pattern":"white_list"}', "unterminated"),
     ],

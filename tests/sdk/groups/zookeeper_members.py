@@ -145,7 +145,9 @@ class Group:
         end_ms = self.now_ms + duration_ms
         while True:
             for turn in count():
-                assert turn < _TURNS_MAX, f"never quiet: {[(each.name, each.state) for each in self.members]}"
+                assert turn < _TURNS_MAX, (
+                    f"the members did not settle: {[(each.name, each.state) for each in self.members]}"
+                )
                 for member in self.members:
                     member.poll()
                 if all(member.registry.is_quiet for member in self.members):

@@ -107,7 +107,7 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
     for _ in range(100):
         filled.send("t", b"x" * 100)
         taken[accumulator.bytes_held] = None
-    assert list(taken) == [1024, 2048, 4096, 8192, 16384], "must double whenever it is not enough"
+    assert list(taken) == [1024, 2048, 4096, 8192, 16384], "the buffer must double whenever it is too small"
     (batch,) = filled.batches()
     assert batch.used_bytes <= accumulator.bytes_held <= 2 * batch.used_bytes
     accumulator.close(batch)
@@ -259,7 +259,7 @@ def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> N
         assert delivery.done
         error = delivery.exception()
         assert isinstance(error, LocalProtocolError)
-        assert "the partitioner returned no valid partition for key b'k'" in str(error)
+        assert "the partitioner returned an invalid partition for key b'k'" in str(error)
         assert error.__cause__ is not None
     assert filled.accumulator.bytes_held == 0
     assert not filled.batches()

@@ -117,7 +117,7 @@ def test_what_a_partitioner_did_can_always_be_told() -> None:
             raise ValueError("no text")
 
     failure = PartitionerFailed.of(b"k" * 1_000, Silent())
-    assert str(failure.reason).startswith("the partitioner returned no valid partition for key b'kkk")
+    assert str(failure.reason).startswith("the partitioner returned an invalid partition for key b'kkk")
     assert str(failure.reason).endswith("k: <Silent>")
 
 

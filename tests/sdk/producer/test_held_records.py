@@ -111,7 +111,7 @@ def test_a_partitioner_that_raises_what_is_no_exception_fails_its_record_alone()
     topic = filled.accumulator.topics["new"]
     ended: list[Any] = []
     filled.accumulator.place_held(topic, 1, lambda outcome, other: None, ended.append)
-    assert "the partitioner returned no valid partition for key b'bad'" in str(bad.exception())
+    assert "the partitioner returned an invalid partition for key b'bad'" in str(bad.exception())
     assert (len(ended), good.done) == (1, False)
     assert filled.accumulator.bytes_held == topic.queues[0].gather()[0].admitted_bytes
 

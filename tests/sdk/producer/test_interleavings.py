@@ -163,7 +163,7 @@ def test_records_are_stored_once_and_in_order(name: str) -> None:
         assert producer.flush().done
         for topic in producer.accumulator.topics.values():
             kept = [topic.sticky, *topic.open, *(queue.latest() for queue in topic.queues.values())]
-            assert kept == [None] * len(kept), "stored records must not be kept anywhere"
+            assert kept == [None] * len(kept), "stored records must not be kept in memory"
         place += step
     assert place > 40, "the instructions must have been seen"
 

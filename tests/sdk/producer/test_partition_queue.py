@@ -49,7 +49,7 @@ def test_batches_are_gathered_once_in_the_order_in_which_they_were_opened() -> N
     first, second, other = (batch(queue, number) for number in (1, 2, 3))
     assert queue.latest() is None
     assert queue.follow(None, first)
-    assert not queue.follow(None, other), "another thread must have been first"
+    assert not queue.follow(None, other), "another thread must have been faster"
     assert queue.latest() is first
     assert queue.load == 1
     assert queue.follow(first, second)
@@ -81,7 +81,7 @@ def test_batches_that_are_gone_are_not_kept() -> None:
     assert queue.latest() is None
     late, last = batch(queue, 3), batch(queue, 4)
     assert queue.follow(opened, late), "a thread has found the batch before"
-    assert not queue.follow(None, last), "others must find what this thread has opened"
+    assert not queue.follow(None, last), "other threads must find the batch that this thread has opened"
     assert queue.latest() is late
     del opened, former
     assert [each() is None for each in gone] == [True, True, True]

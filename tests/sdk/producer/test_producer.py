@@ -366,7 +366,9 @@ def test_flush_has_a_limit_after_which_records_remain_on_their_way() -> None:
         broker.script(ApiKey.PRODUCE, lambda request: None)
         delivery = producer.send("t", b"v")
         for limit_ms in (0, 1):
-            with pytest.raises(RequestTimedOut, match=f"flush: after {limit_ms} ms some records are not acknowledged"):
+            with pytest.raises(
+                RequestTimedOut, match=f"flush: after {limit_ms} ms some records are still unacknowledged"
+            ):
                 await producer.flush(limit_ms)
         with pytest.raises(LocalProtocolError, match="timeout_ms: expected an integer"):
             await producer.flush(0.5)  # type: ignore[arg-type]  # seconds, as in other clients

@@ -142,7 +142,7 @@ def test_an_unanswered_batch_fails_by_its_deadline_though_it_is_in_flight() -> N
     assert isinstance(error, DeliveryTimedOut)
     assert "1 record for t-0: not acknowledged within delivery_timeout_ms=700" in str(error)
     held = producer.accumulator.bytes_held
-    assert held > 0, "the request must still have the memory"
+    assert held > 0, "the request must still hold its memory"
     producer.run(40_000)
     assert producer.accumulator.bytes_held == 0
 
@@ -227,7 +227,7 @@ def test_a_leader_named_in_the_response_is_followed_at_once() -> None:
     producer.run(20)
     assert isinstance(outcome_of(delivery), RecordMetadata)
     assert len(producer.simulation.requests(MetadataRequest)) == asked
-    assert producer.produced[-1][0] - start_ms < 20, "must be sent without a pause"
+    assert producer.produced[-1][0] - start_ms < 20, "the batch must be sent without a pause"
 
 
 def test_without_acknowledgement_a_moved_leader_is_followed_too() -> None:

@@ -39,7 +39,7 @@ def test_five_in_flight_stay_in_order_when_the_first_is_refused() -> None:
     producer.run(30_000)
     assert producer.values() == values
     codes = {batch.producer_epoch for *_, batch in producer.produced}
-    assert codes == {0}, "no number may be missing for good"
+    assert codes == {0}, "no sequence number may be missing permanently"
 
 
 def test_a_response_that_is_lost_stores_nothing_twice() -> None:
@@ -218,7 +218,7 @@ def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_u
     sequences.failed(last)
     sequences.acknowledged(last)
     sequences.acknowledged(first)
-    assert not sequences.needs_epoch, "no number may be missing"
+    assert not sequences.needs_epoch, "no sequence number may be missing"
 
 
 def numbered(*counts: int) -> tuple[Any, list[Any]]:

@@ -13,14 +13,20 @@ from kafkawire.sdk.producer.settings import read_producer_options
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"enable_idempotence": True, "acks": 1}, 'enable_idempotence=True: it needs acks="all", not 1'),
-        ({"enable_idempotence": True, "max_in_flight": 6}, "max_in_flight of at most 5, not 6"),
+        ({"enable_idempotence": True, "acks": 1}, 'enable_idempotence=True: idempotence requires acks="all", got 1'),
+        ({"enable_idempotence": True, "max_in_flight": 6}, "max_in_flight of at most 5, got 6"),
         ({"enable_idempotence": True, "retries": 0}, "retries from 1"),
         ({"enable.idempotence": "yes"}, "expected True, False or None"),
-        ({"transactional_id": "x", "acks": 1}, "transactional_id='x': it needs acks=\"all\", not 1"),
-        ({"transactional_id": "x", "max_in_flight": 6}, "transactional_id='x': it needs max_in_flight of at most 5"),
-        ({"transactional_id": "x", "retries": 0}, "transactional_id='x': it needs retries from 1"),
-        ({"transactional_id": "x", "enable_idempotence": False}, "enable_idempotence=False: transactions require it"),
+        ({"transactional_id": "x", "acks": 1}, "transactional_id='x': idempotence requires acks=\"all\", got 1"),
+        (
+            {"transactional_id": "x", "max_in_flight": 6},
+            "transactional_id='x': idempotence requires max_in_flight of at most 5",
+        ),
+        ({"transactional_id": "x", "retries": 0}, "transactional_id='x': idempotence requires retries from 1"),
+        (
+            {"transactional_id": "x", "enable_idempotence": False},
+            "enable_idempotence=False: transactions require idempotence",
+        ),
     ],
 )
 def test_refused(given: dict[str, Any], message: str) -> None:

@@ -39,7 +39,7 @@ def test_one_missing_topic_holds_up_no_other(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING, "kafkawire.producer"):
         missing = producer.send("never", b"v")
         producer.run(50)
-        assert not caplog.text, "a broker that creates a topic does not have it in its first answer"
+        assert not caplog.text, "a broker that creates a topic does not include it in its first response"
         producer.run(100)
         assert "topic never; its records wait for up to delivery_timeout_ms=2000" in caplog.text
     assert isinstance(outcome_of(sent(producer, b"v")), RecordMetadata)
@@ -206,7 +206,9 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
     assert not later.done
     producer.run(3_000)
     assert str(outcome_of(later)) == "topic t has partitions 0 to 2, not 7, even after topic_timeout_ms=5000"
-    assert len(producer.simulation.requests(MetadataRequest)) - before <= 15, "one a second, after shorter pauses"
+    assert len(producer.simulation.requests(MetadataRequest)) - before <= 15, (
+        "expected one request a second, after shorter pauses"
+    )
     assert producer.accumulator.bytes_held == 0
     assert [line for line in caplog.messages if "wait" in line] == [wait.format(99)]
     producer.run(5_000)

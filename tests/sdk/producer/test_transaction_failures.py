@@ -43,7 +43,7 @@ def test_a_failed_delivery_fails_the_commit(version: int) -> None:
     assert isinstance(outcome_of(bad), BrokerError)
     assert not isinstance(outcome_of(good), Exception)
     assert producer.all_committed() == []
-    assert producer.machine.state is State.READY, "it must be aborted without a request"
+    assert producer.machine.state is State.READY, "the transaction must be aborted without a request"
     producer.begin()
     producer.send("t", b"again", partition=1)
     assert error_of(producer.commit()) is None

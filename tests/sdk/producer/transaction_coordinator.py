@@ -197,7 +197,7 @@ class TransactionalProducer(SimulatedProducer):
         self.joined.add(what)
 
     def _add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse:
-        assert self.version < 2, "brokers must add partitions by themselves"
+        assert self.version < 2, "brokers must add partitions automatically"
         code = self._code(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         if not code:
             for topic in request.v3_and_below_topics:
@@ -216,7 +216,7 @@ class TransactionalProducer(SimulatedProducer):
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
     def _add_offsets(self, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse:
-        assert self.version < 2, "group coordinators must add them by themselves"
+        assert self.version < 2, "group coordinators must add partitions automatically"
         code = self._code(request.producer_id, request.producer_epoch)
         if not code:
             self._join(request.group_id)

@@ -163,7 +163,7 @@ def test_an_unknown_engine_is_refused() -> None:
 
 
 def test_a_derived_class_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"^Traced cannot derive from Codec: use a codec, or put it into a"):
+    with pytest.raises(TypeError, match=r"^Traced cannot derive from Codec: use a codec, or wrap one in a"):
         type("Traced", (Codec,), {"decode": print})
 
 

@@ -184,7 +184,7 @@ def test_a_broker_that_offers_nothing() -> None:
 def test_a_listener_without_sasl() -> None:
     gate = asking()
     gate.log_in(Script(None), 0, 0.0)
-    with pytest.raises(BrokerError, match="this listener of the broker does not use SASL"):
+    with pytest.raises(BrokerError, match="this broker listener does not use SASL"):
         gate.receive(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
 
 
@@ -327,7 +327,7 @@ def test_a_gate_is_opened_once(before: State, after: State) -> None:
 @pytest.mark.parametrize("state", [state for state in State if state not in NETWORK])
 def test_a_network_reports_its_own_states(state: State) -> None:
     gate = Gate(Negotiation(), authenticates=True)
-    with pytest.raises(LocalProtocolError, match=f"a network reports RESOLVING, CONNECTING or TLS, not {state.name}"):
+    with pytest.raises(LocalProtocolError, match=f"expected RESOLVING, CONNECTING or TLS, got {state.name}"):
         gate.report(state)
     assert gate.state is State.RESOLVING
 

@@ -81,7 +81,7 @@ def test_not_a_number() -> None:
 NOT_A_UUID = r"topics\[0\].topicId: .* is not a UUID: 22 of URL-safe base64 are expected"
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"topics": None}, "allowAutoTopicCreation: it is missing, although version 12 of MetadataRequest has it"),
+    ({"topics": None}, "allowAutoTopicCreation: the field is missing, but version 12 of MetadataRequest requires it"),
     ({**METADATA_JSON, "topics": "x"}, "topics: expected an array, got 'x'"),
     ({**METADATA_JSON, "topics": [5]}, r"topics\[0\]: expected an object, got 5"),
     ({**METADATA_JSON, "topics": [{"topicId": "AA", "name": ""}]}, NOT_A_UUID),

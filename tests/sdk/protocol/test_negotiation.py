@@ -57,7 +57,7 @@ def test_finalized_features_count_once_the_broker_knows_them(epoch: int, level: 
 
 @pytest.mark.parametrize(
     ("ranges", "text"),
-    [({}, "Fetch: the broker does not offer it"), ({"FETCH": (900, 901)}, "the broker offers 900-901")],
+    [({}, "Fetch: the broker does not support this API"), ({"FETCH": (900, 901)}, "the broker 900-901")],
 )
 def test_none_in_common(ranges: dict[str, tuple[int, int]], text: str) -> None:
     negotiation = Negotiation()

@@ -108,7 +108,7 @@ def test_an_unknown_version_of_api_versions() -> None:
     refusal = talk.response(plain, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
     received = observe(read_request(plain), refusal)
     assert (received.version, received.message) == (0, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
-    with pytest.raises(UnsupportedVersion, match="ApiVersions has no version 99 here"):
+    with pytest.raises(UnsupportedVersion, match="ApiVersions has no version 99; the known"):
         observe(read_request(plain), bytes(20))
 
 
@@ -226,7 +226,7 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, None, "5"])
 def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but must be an integer of at least 1"):
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight must be an integer of at least 1, got {wrong!r}"):
         ObservedConnection(max_in_flight=wrong)
 
 

@@ -83,7 +83,7 @@ def test_unknown_user() -> None:
 
 
 def test_acting_for_somebody_else() -> None:
-    with pytest.raises(BrokerError, match="only act for itself"):
+    with pytest.raises(BrokerError, match="act only for itself"):
         ScramServer(MECHANISM, "server").receive_first(b"n,a=bob,n=alice,r=client")
     assert ScramServer(MECHANISM, "server").receive_first(b"n,a=alice,n=alice,r=client").user == "alice"
 

@@ -125,11 +125,11 @@ def test_refused_keys(key: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (None, "value at byte 0: a control record begins with its version, but this one has 0 bytes"),
-        (b"", "value at byte 0: a control record begins with its version, but this one has 0 bytes"),
-        (b"\x00", "value at byte 0: a control record begins with its version, but this one has 1 bytes"),
+        (None, "value at byte 0: the value of a control record must begin with a version, but has only 0 bytes"),
+        (b"", "value at byte 0: the value of a control record must begin with a version, but has only 0 bytes"),
+        (b"\x00", "value at byte 0: the value of a control record must begin with a version, but has only 1 bytes"),
         (b"\x00\x00\x00", "coordinator_epoch at byte 2: 4 bytes are needed, but 1 are left"),
-        (b"\xff\xff\x00\x00\x00\x07", "value at byte 0: version -1 of a transaction marker is not known"),
+        (b"\xff\xff\x00\x00\x00\x07", "value at byte 0: unknown version -1 of a transaction marker"),
     ],
 )
 def test_refused_values(value: bytes | None, error: str) -> None:

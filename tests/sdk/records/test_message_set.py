@@ -177,7 +177,7 @@ def test_a_wrapper_that_apache_kafka_refuses() -> None:
         (bytes(8) + b"\x00\x00\x00\x05hello!", 1, "5 bytes inside a wrapper are too few for a message"),
         (message(0, 1, 0, b"v"), 4, "never compressed with zstd"),
         (message(0, 1, 0, b"v"), 7, "compression 7 is not known"),
-        (None, 1, "a wrapper has a value"),
+        (None, 1, "a wrapper must have a value"),
     ],
 )
 def test_refused_wrappers(inner: bytes | None, attributes: int, reason: str) -> None:
@@ -248,8 +248,11 @@ def test_errors_say_where_in_the_message_it_is() -> None:
     for data, text in (
         (bytes(cut), "value at byte {34}: the length is 6 bytes, but 5 are left"),
         (message(9, 1, 1, compressed), "value at byte {0}: the length is 6 bytes, but 5 are left"),
-        (message(9, 1, 1, compressed[:-3]), f"records at byte {{{34 + len(compressed) - 3}}}: gzip: ends early"),
-        (message(9, 1, 1, b"no gzip"), "records at byte {34}: gzip: does not begin as a gzip member"),
+        (
+            message(9, 1, 1, compressed[:-3]),
+            f"records at byte {{{34 + len(compressed) - 3}}}: gzip: the data ends early",
+        ),
+        (message(9, 1, 1, b"no gzip"), "records at byte {34}: gzip: the data does not start with a gzip header"),
     ):
         place = int(text[text.index("{") + 1 : text.index("}")])
         expected = text.replace(f"{{{place}}}", str(len(first) + place))
@@ -300,7 +303,7 @@ def test_a_wrong_checksum_inside_a_wrapper_is_reported() -> None:
 
 def test_checked_records_of_a_broken_wrapper() -> None:
     wrapper = MessageBatch(b"before" + message(1, 1, 1, compress(Compression.GZIP, b"")), 6)
-    with pytest.raises(DecodeError, match="value at byte 6: a wrapper holds at least one message"):
+    with pytest.raises(DecodeError, match="value at byte 6: a wrapper must contain at least one message"):
         list(wrapper.checked_records())
 
 

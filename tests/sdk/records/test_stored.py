@@ -109,7 +109,7 @@ def test_every_cut(subtests: pytest.Subtests, source: Any) -> None:
             (end,) = ends
             assert (end.position, end.size_bytes) == (STARTS[-1], len(PARTS[-1]) - cut)
             assert end.base_offset == (10 * (len(PARTS) - 1) if end.size_bytes > MESSAGE_V0_MAGIC_AT else None)
-            assert end.reason == ("it ends inside a batch" if any(DATA[STARTS[-1] : -cut]) else ZEROS)
+            assert end.reason == ("the data ends inside a batch" if any(DATA[STARTS[-1] : -cut]) else ZEROS)
 
 
 def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:

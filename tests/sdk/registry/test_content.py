@@ -296,10 +296,10 @@ def test_the_nesting_is_limited() -> None:
     assert CLUSTER_ID.decode(nested(NESTING_MAX, many)) == ClusterId("a")
     for text in ("", many):
         with pytest.raises(
-            DamagedZnode, match=f"^/x: {NESTING_MAX + 1} objects and arrays are nested, but the limit is 64$"
+            DamagedZnode, match=f"^/x: objects and arrays are nested {NESTING_MAX + 1} levels deep; the limit is 64$"
         ):
             CLUSTER_ID.decode(nested(NESTING_MAX + 1, text), "/x")
-    with pytest.raises(DamagedZnode, match=r"^/x: 500000 objects and arrays are nested, but the limit is 64$"):
+    with pytest.raises(DamagedZnode, match=r"^/x: objects and arrays are nested 500000 levels deep; the limit is 64$"):
         CLUSTER_ID.decode(b"[" * 500_000, "/x")
 
 
@@ -335,16 +335,16 @@ ERRORS: list[tuple[Any, bytes | None, str, str]] = [
     (TOPIC, b'{"topic_id":"x"}', "topic_id", "'x' of 1 characters is not a UUID: 22 of URL-safe base64 are expected"),
     (CONTROLLER, b'{"brokerid":"1"}', "brokerid", "'1' is not an int32"),
     (BROKER, b"{}", "version", "is missing"),
-    (BROKER, b'{"version":0}', "version", "0 is not a known version: 1 and later ones expected"),
-    (BROKER, b'{"version":"5"}', "version", "'5' is not a known version: 1 and later ones expected"),
+    (BROKER, b'{"version":0}', "version", "0 is not a known version; expected 1 and later ones"),
+    (BROKER, b'{"version":"5"}', "version", "'5' is not a known version; expected 1 and later ones"),
     (BROKER, b'{"version":5,"features":{"f":{"min_version":1}}}', "features.f.max_version", "is missing"),
     (BROKER, b'{"version":5,"features":{"f":7}}', "features.f", "7 is not an object"),
-    (FEATURE, b'{"version":3}', "version", "3 is not a known version: 1 to 2 expected"),
+    (FEATURE, b'{"version":3}', "version", "3 is not a known version; expected 1 to 2"),
     (FEATURE, b'{"version":2,"features":{"f":{"max_version_level":0}}}', "features.f.max_version_level", "0 is less "
      "than 1"),
-    (MIGRATION, b'{"version":1}', "version", "1 is not a known version: 0 expected"),
+    (MIGRATION, b'{"version":1}', "version", "1 is not a known version; expected 0"),
     (CONFIG_CHANGE, b'{"version":1,"entity_type":"users"}', "entity_type", "'users' is not one of topics, clients"),
-    (PARTITION_REASSIGNMENTS, b'{"x":1}', "", "has the unknown field 'x', which Kafka refuses here"),
+    (PARTITION_REASSIGNMENTS, b'{"x":1}', "", "has the unknown field 'x', which Kafka does not accept"),
     (DELEGATION_TOKEN, b'{"version":1,"issueTimestamp":1,"renewers":["%"]}', "renewers[0]", "'%' is not a "
      "sanitized name: no two hexadecimal digits follow the percent sign at character 0"),
     (znodes.PRODUCER_ID_BLOCK, b'{"broker":1,"block_start":"x"}', "block_start", "'x' is not an int64 in "
@@ -394,7 +394,7 @@ WRONG_VALUES: list[tuple[Any, Any, str, str]] = [
     (TOPIC, TopicAssignment({}, b"x"), "topic_id", "the UUID has 1 bytes, but 16 are expected"),
     (TOPIC_CONFIG, any_config({"a": 1}), "config.a", "1 is not text"),
     (CLUSTER_ID, any_id(None), "id", "None is not text"),
-    (CONFIG_CHANGE, ConfigChange(version=3), "version", "3 is not a known version: 1 to 2 expected"),
+    (CONFIG_CHANGE, ConfigChange(version=3), "version", "3 is not a known version; expected 1 to 2"),
     (CONFIG_CHANGE, ConfigChange("topics"), "entity_type", "'topics' cannot be written in version 2, which "
      "lacks this field"),
     (DELEGATION_TOKEN, DelegationToken(1, (), "t", "o", 2, 3), "token_requester", "None is not text"),

@@ -84,7 +84,7 @@ def test_an_interruption_leaves_no_byte_that_wakes_for_ever(monkeypatch: pytest.
     assert pipe.recv(1) == b"\0"
     assert not is_readable(pipe)
     pipe.send(b"\0")
-    assert is_readable(pipe), "the reader must not sleep after a byte has been sent"
+    assert is_readable(pipe), "the reader must not sleep once a byte has been sent"
     pipe.close()
 
 
@@ -401,7 +401,7 @@ def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         connection = connected(server, states)
         assert [states.next(), states.next(), states.next()] == ["CONNECTED", "SUSPENDED", "CLOSED"]
         assert connection.session == KnownSession(7, b"p" * 16, 0)
-        assert connection.log.last == "the thread of the connection has failed: OSError('System error')"
+        assert connection.log.last == "the connection's thread has failed: OSError('System error')"
         connection.abandon()
         # The end is reported even if there has never been a connection.
         again = connected(server, states)

@@ -51,8 +51,8 @@ def test_a_private_key_with_a_password(certificates: Certificates, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "kind", "text"),
     [
-        ("store.jks", None, "JKS key stores cannot be read; convert it: keytool -importkeystore"),
-        ("store", "JKS", "JKS key stores cannot be read"),
+        ("store.jks", None, "JKS key stores are not supported; convert the store: keytool -importkeystore"),
+        ("store", "JKS", "JKS key stores are not supported"),
         ("store", None, r"its name does not show its type; set the_type, or use one of the suffixes \.pem, \.p12"),
         ("none.pem", None, "cannot be used: .*No such file"),
     ],

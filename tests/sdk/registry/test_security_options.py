@@ -73,13 +73,13 @@ def test_a_login(tmp_path: Path) -> None:
         ({"ssl__truststore__location": "/x"}, "zookeeper_ssl_truststore_location=.*: has no effect without"),
         (
             {"ssl__client__enable": "true", "clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNIO"},
-            "zookeeper_client_cnxn_socket=.*: it lacks TLS",
+            "zookeeper_client_cnxn_socket=.*: it does not support TLS",
         ),
         ({"clientCnxnSocket": "mine"}, "zookeeper.clientCnxnSocket='mine': expected one of"),
         ({"ssl__truststore__type": "BCFKS"}, "zookeeper.ssl.truststore.type='BCFKS': expected one of PEM, PKCS12, JKS"),
         ({"ssl__protocol": "TLSv1.1"}, "expected one of TLSv1.2, TLSv1.3"),
         ({"ssl__enabled__protocols": "TLSv1.2,TLSv1.1"}, "expected TLSv1.2 or TLSv1.3, or both"),
-        ({"ssl__endpoint__identification__algorithm": "none"}, "expected https, or nothing"),
+        ({"ssl__endpoint__identification__algorithm": "none"}, "expected https, or an empty value"),
     ],
 )
 def test_what_is_refused(given: dict[str, str], text: str) -> None:

@@ -220,7 +220,7 @@ TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
     "ephemeral, others come and go": (
         ephemeral,
         [([EPHEMERAL], [EXISTING]), ([Exists("/a/b")], [no("NO_NODE")])] * ATTEMPTS_MAX,
-        f"NODE_EXISTS: /a/b: other programs created and deleted the node at each of {ATTEMPTS_MAX} attempts",
+        f"NODE_EXISTS: /a/b: another program created and deleted the node during each of {ATTEMPTS_MAX} attempts",
     ),
     "ephemeral, no parent": (
         ephemeral,
@@ -249,7 +249,7 @@ TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
     "set or create, it comes and goes": (
         lambda: set_or_create("/a/b", b"x", CREATOR_ACL),
         [([SetData("/a/b", b"x")], [no("NO_NODE")]), ([NODE], [no("NODE_EXISTS")])] * ATTEMPTS_MAX,
-        f"NO_NODE: /a/b: other programs created and deleted the node at each of {ATTEMPTS_MAX} attempts",
+        f"NO_NODE: /a/b: another program created and deleted the node during each of {ATTEMPTS_MAX} attempts",
     ),
     "set or create, refused": (
         lambda: set_or_create("/a/b", b"x"),
@@ -269,12 +269,12 @@ TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
     "checked, the check fails": (
         lambda: checked(CHECK, [Delete("/x")]),
         [([guarded(Delete("/x"))], [refused("BAD_VERSION", "RUNTIME_INCONSISTENCY")])],
-        "BAD_VERSION: /epoch: version 1 was expected",
+        "BAD_VERSION: /epoch: expected version 1",
     ),
     "checked, the node of the check is gone": (
         lambda: checked(CHECK, [Delete("/x")]),
         [([guarded(Delete("/x"))], [refused("NO_NODE", "RUNTIME_INCONSISTENCY")])],
-        "NO_NODE: /epoch: version 1 was expected",
+        "NO_NODE: /epoch: expected version 1",
     ),
     "checked, the node of the check is hidden": (
         lambda: checked(CHECK, [Delete("/x")]),
@@ -316,7 +316,7 @@ TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
             ([guarded(Delete("/a/b"))], [done(Deleted("/a/b"))]),
             ([guarded(Delete("/a"))], [refused("BAD_VERSION", "RUNTIME_INCONSISTENCY")]),
         ],
-        "BAD_VERSION: /epoch: version 1 was expected",
+        "BAD_VERSION: /epoch: expected version 1",
     ),
     "together": (
         lambda: together([read("/a"), set_or_create("/a/b", b"x", CREATOR_ACL), read_all([])]),

@@ -103,7 +103,7 @@ def test_a_broker_of_version_1_has_only_an_address() -> None:
     content = b'{"version":1,"host":"localhost","port":9092,"jmx_port":9999,"timestamp":"2233345666"}'
     broker = BROKER.decode(content)
     assert broker == BrokerRegistration(jmx_port=9999, host="localhost", port=9092, timestamp_ms=2233345666, version=1)
-    with pytest.raises(EncodeError, match="version: 1 is not a known version: 2 to 5 expected"):
+    with pytest.raises(EncodeError, match="version: 1 is not a known version; expected 2 to 5"):
         BROKER.encode(broker)
 
 
@@ -225,7 +225,7 @@ def test_a_parameter_that_cannot_be_in_a_path(node: Znode[Any, *tuple[Any, ...]]
 
 def test_the_number_of_parameters() -> None:
     node: Any = PARTITION_STATE
-    with pytest.raises(TypeError, match=r"/partitions/\{partition\}/state has 2 parameters, got 1"):
+    with pytest.raises(TypeError, match=r"/partitions/\{partition\}/state takes 2 parameters, got 1"):
         node.path("two")
 
 

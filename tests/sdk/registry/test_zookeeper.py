@@ -485,7 +485,7 @@ def test_a_refusal_while_the_connection_is_lost(bench: FakeBench) -> None:
 
 def test_it_says_where_it_is() -> None:
     assert ZooKeeperRegistry("a:1, b:2/c/d", Owner().post).describe() == "the ZooKeeper at a:1,b:2/c/d"
-    with pytest.raises(ConfigurationError, match="zookeeper_connect='a': 'a' is not host:port"):
+    with pytest.raises(ConfigurationError, match="zookeeper_connect='a': expected host:port, got 'a'"):
         ZooKeeperRegistry("a", Owner().post)
 
 

@@ -77,7 +77,7 @@ def test_closing_without_an_answer(bench: FakeBench, caplog: pytest.LogCaptureFi
     one = bench.registry()
     bench.connection_of(one).closes_in_time = False
     one.close(50)
-    assert "has not answered within 50 ms; the session there will end after its timeout of 18000 ms" in caplog.text
+    assert "has not responded within 50 ms; the session there will end after its timeout of 18000 ms" in caplog.text
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -91,7 +91,7 @@ def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, 
     assert one.state is SessionState.CLOSED
     assert closed.get(timeout=10) != threading.current_thread().name
     assert connection.is_closed
-    assert ("has not answered within 50 ms" in caplog.text) is not answers
+    assert ("has not responded within 50 ms" in caplog.text) is not answers
     one.begin_to_close(50, lambda: closed.put("again"))
     assert closed.get(timeout=10) == "again"
     bench.owner.run_all()

@@ -96,7 +96,7 @@ def test_a_broker_that_the_next_list_lacks_ends_calls_that_do_not_retry(told: To
     told.tell(1)
     told.simulation.run(10)
     assert isinstance(impatient.error, ConnectFailed)
-    assert "does not list it" in str(impatient.error)
+    assert "does not include it" in str(impatient.error)
     assert not patient.done
     told.tell(1, 2)
     told.simulation.run(10)

@@ -145,7 +145,7 @@ def test_a_dropped_link_that_ends_by_itself_is_forgotten() -> None:
     assert list(found.tend(1)) == []
     link.moves_to(LinkState.OPENING, 2)
     link.moves_to(LinkState.READY, 2)
-    assert list(found.tend(2)) == [], "no list may contain it any more"
+    assert list(found.tend(2)) == [], "no list may still contain the link"
 
 
 def test_bootstrap_servers_are_candidates_while_no_broker_is_known() -> None:

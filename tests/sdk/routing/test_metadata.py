@@ -105,7 +105,7 @@ def test_the_id_of_a_missing_topic_is_known_until_it_is_back_or_forgotten() -> N
     metadata.update(metadata_response(topic("u", 2, 1)), now_ms=3, is_complete=True)
     assert metadata.last_topic_id("t") == OTHER_ID
     metadata.update(metadata_response(topic("u", 2, 1)), now_ms=4, is_complete=True)
-    assert metadata.last_topic_id("t") == ZERO_UUID, "topics come and go, so few ids must be remembered"
+    assert metadata.last_topic_id("t") == ZERO_UUID, "only a few ids of removed topics may be kept"
     metadata.drop("u")
     assert metadata.last_topic_id("u") == ZERO_UUID
 
@@ -117,7 +117,7 @@ def test_whether_all_topics_are_known() -> None:
     assert not metadata.is_complete
     metadata.update(metadata_response(topic("t", 1, 5)), now_ms=0, is_complete=True)
     metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)
-    assert metadata.is_complete, "the cache only knows more"
+    assert metadata.is_complete, "a partial response must leave the metadata complete"
     metadata.wanted = {"t"}
     metadata.update(metadata_response(topic("t", 1, 5)), now_ms=2)
     assert not metadata.is_complete

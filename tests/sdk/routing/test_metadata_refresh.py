@@ -251,7 +251,7 @@ def test_a_refresh_of_the_metadata_causes_one_login() -> None:
     errors: list[KafkaWireError | None] = []
 
     def refreshed(error: KafkaWireError | None) -> None:
-        assert simulation.router._refresh.refusal is error, "the router must know the error that the caller gets"
+        assert simulation.router._refresh.refusal is error, "the router must have the error that the caller gets"
         errors.append(error)
 
     simulation.router.refresh(refreshed)

@@ -80,7 +80,7 @@ def test_a_refusal_ends_calls_to_unknown_brokers() -> None:
     refresh.refusal, refresh.ended_ms = AuthenticationFailed(address(1), "no"), 8
     router.poll(8)
     assert call.error is refresh.refusal
-    assert refresh.forgotten == 1, "no call may need the metadata any more"
+    assert refresh.forgotten == 1, "no call may still need the metadata"
 
 
 def test_callers_and_the_end_of_the_router_reach_the_refresh() -> None:

@@ -351,9 +351,9 @@ def test_links_to_brokers_that_are_gone_are_forgotten() -> None:
 
 
 def test_a_node_that_the_cluster_does_not_list(simulation: Simulation) -> None:
-    with pytest.raises(ConnectFailed, match="node 9: the cluster does not list it"):
+    with pytest.raises(ConnectFailed, match="node 9: the cluster does not include it"):
         simulation.call(heartbeat(Node(9), retries=False))
-    with pytest.raises(RequestTimedOut, match="does not list"):
+    with pytest.raises(RequestTimedOut, match="does not include"):
         simulation.call(heartbeat(Node(9), simulation.now_ms + 500))
 
 

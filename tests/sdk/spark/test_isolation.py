@@ -78,9 +78,9 @@ def test_markers_of_other_kinds_do_not_count() -> None:
 @pytest.mark.parametrize("key", [b"", b"\0\0\0"])
 def test_damaged_markers(key: bytes) -> None:
     (damaged,) = walk(marker(1, 1, True, key=key))
-    with pytest.raises(DecodeError, match="a control record has a key of 4 bytes or more"):
+    with pytest.raises(DecodeError, match="the key of a control record must have at least 4 bytes"):
         Outcomes().add(damaged)
-    with pytest.raises(DecodeError, match="a control record has a key of 4 bytes or more"):
+    with pytest.raises(DecodeError, match="the key of a control record must have at least 4 bytes"):
         AbortedByResponse([]).is_visible(damaged)
 
 

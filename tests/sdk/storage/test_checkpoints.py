@@ -31,9 +31,9 @@ def test_epochs() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "begins with ''"),
-        (b"\0" * 20, "begins with"),
-        (b"1\n0\n", "not with version 0"),
+        (b"", "on the first line, got ''"),
+        (b"\0" * 20, "expected version 0 on the first line"),
+        (b"1\n0\n", "expected version 0 on the first line"),
         (b"0\n2\nt 0 5\n", "there are 1 entries, but the header says 2"),
         (b"0\n1\nt 0\n", "'t 0' does not have 3 columns"),
         (b"0\n1\nt 0 x\n", "'x' is not a number"),
@@ -62,8 +62,8 @@ def test_what_a_crash_has_cut() -> None:
     [
         ([(2**31, 0)], "is too high"),
         ([(0, 2**63)], "is too high"),
-        ([(1, 0), (1, 5)], "not in order"),
-        ([(1, 5), (2, 4)], "not in order"),
+        ([(1, 0), (1, 5)], "out of order"),
+        ([(1, 5), (2, 4)], "out of order"),
     ],
 )
 def test_epochs_that_no_log_has(epochs: list[tuple[int, int]], problem: str) -> None:
@@ -74,7 +74,7 @@ def test_epochs_that_no_log_has(epochs: list[tuple[int, int]], problem: str) -> 
 @pytest.mark.parametrize(
     ("content", "offsets", "reasons"),
     [
-        (b"", {}, ["it begins with '', not with version 0"]),
+        (b"", {}, ["expected version 0 on the first line, got ''"]),
         (b"0\n1\n\xff 0 5\n", {}, ["not UTF-8: invalid start byte 0xff"]),
         (b"0\n3\na 0 1\nb 0\nc 0 x\n", {("a", 0): 1}, ["'b 0' does not have 3 columns", "'x' is not a number"]),
         (b"0\n3\na 0 1\nb 0 2\n", {("a", 0): 1, ("b", 0): 2}, ["there are 2 entries, but the header says 3"]),
@@ -91,4 +91,4 @@ def test_what_is_sound_of_a_damaged_file(content: bytes, offsets: dict[Partition
 def test_epochs_out_of_order_are_given() -> None:
     told: list[DamagedContent] = []
     assert list(parse_epochs(checkpoint_content([(1, 5), (2, 4), (3, 7)]), told.append)) == [(1, 5), (2, 4), (3, 7)]
-    assert [damage.reason for damage in told] == ["its epochs are not in order: 2, 4 after 1, 5"]
+    assert [damage.reason for damage in told] == ["its epochs are out of order: 2, 4 follows 1, 5"]

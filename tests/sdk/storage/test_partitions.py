@@ -59,7 +59,7 @@ def test_other_folders(name: str) -> None:
 def test_names_of_folders(topic: str) -> None:
     assert has_folder_name(topic, 0)
     assert has_folder_name(topic, 2**31 - 1)
-    assert not has_folder_name(topic, -1), "the name would be that of another partition's folder"
+    assert not has_folder_name(topic, -1), "the name must not be that of another partition's folder"
     assert not has_folder_name(topic, 2**31)
 
 

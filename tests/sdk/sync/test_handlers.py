@@ -88,10 +88,10 @@ def test_a_handler_that_sends_and_flushes_anywhere_in_a_send(
     stored = [(record or b"").rstrip(b"x") for record in broker.values("t")]
     expected = [b"%d %s" % (place, what) for place in range(0, count, 3) for what in (b"before", b"inner", b"sent")]
     interrupted = [each for each in stored[1:] if int(each.split()[0]) < count]
-    assert sorted(interrupted) == sorted(expected), "each must be stored once"
+    assert sorted(interrupted) == sorted(expected), "each record must be stored once"
     for what in (b"before", b"inner", b"sent"):
         mine = [each for each in interrupted if each.endswith(what)]
-        assert mine == [b"%d %s" % (place, what) for place in range(0, count, 3)], "must be stored in order"
+        assert mine == [b"%d %s" % (place, what) for place in range(0, count, 3)], "the records must be stored in order"
 
 
 def test_a_handler_anywhere_in_the_first_send_to_a_topic(broker: StoringBroker) -> None:
@@ -173,7 +173,7 @@ def test_a_handler_that_closes_a_consumer_anywhere_in_a_call(
     consumer = Consumer(str(BROKER))
     everywhere(make, handler, step=STEP)
     consumer.close()
-    assert max(took) < LIMIT_MS / 1000, "no handler may wait until its limit"
+    assert max(took) < LIMIT_MS / 1000, "no handler may wait until its time limit"
 
 
 def test_a_handler_that_closes_an_admin_anywhere_in_a_call(broker: StoringBroker) -> None:

@@ -58,7 +58,7 @@ def test_a_result_that_takes_too_long_or_is_an_error() -> None:
         delivery = producer.send("t", b"x")
         with pytest.raises(RequestTimedOut, match=r"the record for t-.* was not settled within 1 ms"):
             delivery.result(1)
-        with pytest.raises(RequestTimedOut, match="flush: after 0 ms some records are not acknowledged"):
+        with pytest.raises(RequestTimedOut, match="flush: after 0 ms some records are still unacknowledged"):
             producer.flush(timeout_ms=0)
         for _ in range(2):
             with pytest.raises(DeliveryTimedOut):

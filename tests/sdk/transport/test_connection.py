@@ -91,9 +91,9 @@ def test_version_is_the_highest_of_both() -> None:
         assert connection.version_for(MetadataRequest) == 9
         assert connection.feature_level("transaction.version") == 0
         await response_to(connection, MetadataRequest([]), MetadataResponse)  # a later version would end the connection
-        with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not offer it"):
+        with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not support this API"):
             connection.version_for(FindCoordinatorRequest)
-        with pytest.raises(UnsupportedVersion, match="the broker offers 0-3"):
+        with pytest.raises(UnsupportedVersion, match="the broker 0-3"):
             connection.version_for(FetchRequest)
         connection.close()
 
@@ -202,7 +202,7 @@ def test_a_port_that_accepts_and_says_nothing(option: str) -> None:
         broker.script(ApiKey.API_VERSIONS, lambda request: None)
         limits = {"connect_timeout_ms": 600_000, "request_timeout_ms": 600_000, option: 20}
         text = (
-            f"versions: it accepted the connection and said nothing within {option}=20: is this a TLS or an HTTP port"
+            f"versions: it accepted the connection and sent nothing within {option}=20: is this a TLS or an HTTP port"
         )
         with pytest.raises(ConnectFailed, match=text):
             await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(**limits))

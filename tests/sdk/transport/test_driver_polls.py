@@ -111,7 +111,7 @@ def test_a_call_says_whether_a_turn_follows_its_response(next_poll: NextPoll, ma
         await client.driver.ask(step)
         await ended
         if next_poll is NextPoll.NOW:
-            assert len(polled[0].polls) == polls + 1, "must be polled before the waiting call continues"
+            assert len(polled[0].polls) == polls + 1, "the client must be polled before the waiting call continues"
         await iterations()
         assert len(polled[0].polls) == polls + turns
 

@@ -253,7 +253,9 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
         assert str(lost) == f"connection to {BROKER} has ended"
         await asyncio.sleep(0)
         assert broker.links == []
-        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], "must be shut as instructed"
+        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], (
+            "the connection must be closed as instructed"
+        )
         await driver.end(Closed("the test is over"))
         assert [what for what, _ in router.reported[3:]] == ["close"]
 

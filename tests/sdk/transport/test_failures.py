@@ -57,10 +57,20 @@ def caused_by(cause: Exception) -> ConnectionLost:
         (STATE.TLS, ConnectionResetError(), "tls", "tls: the handshake failed: ConnectionResetError; does this port"),
         (STATE.TLS, tls_error("WRONG_VERSION_NUMBER"), "tls", "WRONG_VERSION_NUMBER.*; does this port use TLS"),
         (STATE.VERSIONS, RemoteProtocolError("rubbish"), "versions", "versions: rubbish$"),
-        (STATE.VERSIONS, FrameTooLarge(0x15030300, 100), "versions", 'in TLS: set security_protocol to "SSL"'),
-        (STATE.VERSIONS, FrameTooLarge(0x16030100, 100), "versions", "in TLS"),
-        (STATE.VERSIONS, FrameTooLarge(0x48545450, 100), "versions", "answers in HTTP: it is not a Kafka broker$"),
-        (STATE.VERSIONS, FrameTooLarge(0x5353482D, 100), "versions", "answers in SSH: it is not a Kafka broker$"),
+        (STATE.VERSIONS, FrameTooLarge(0x15030300, 100), "versions", 'uses TLS: set security_protocol to "SSL"'),
+        (STATE.VERSIONS, FrameTooLarge(0x16030100, 100), "versions", "uses TLS"),
+        (
+            STATE.VERSIONS,
+            FrameTooLarge(0x48545450, 100),
+            "versions",
+            "the server speaks HTTP, so it is not a Kafka broker$",
+        ),
+        (
+            STATE.VERSIONS,
+            FrameTooLarge(0x5353482D, 100),
+            "versions",
+            "the server speaks SSH, so it is not a Kafka broker$",
+        ),
         (
             STATE.VERSIONS,
             FrameTooLarge(0x48545451, 100),
@@ -122,9 +132,9 @@ def test_what_will_not_pass(state: ConnectionState, error: Exception, phase: str
         (
             STATE.VERSIONS,
             False,
-            "it accepted the connection and said nothing within x=5: is this a TLS or an HTTP port?",
+            "it accepted the connection and sent nothing within x=5: is this a TLS or an HTTP port?",
         ),
-        (STATE.VERSIONS, True, "it accepted the connection and said nothing within x=5: is this an HTTPS port?"),
+        (STATE.VERSIONS, True, "it accepted the connection and sent nothing within x=5: is this an HTTPS port?"),
         (STATE.AUTHENTICATION, False, "no response within x=5"),
     ],
 )

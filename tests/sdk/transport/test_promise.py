@@ -26,7 +26,7 @@ def test_awaiting_on_the_loop_that_settles() -> None:
         promise: Promise[int] = Promise()
         asyncio.get_running_loop().call_later(0.01, promise.keep, 5)
         assert await promise == 5
-        assert await promise == 5, "may be awaited any number of times"
+        assert await promise == 5, "a promise may be awaited any number of times"
 
     asyncio.run(run())
 

@@ -22,6 +22,6 @@ def test_each_is_taken_once() -> None:
     assert not watchers.take_back(places[1])
     taking = watchers.take()
     assert next(taking) is first
-    assert watchers.take_back(places[2]), "it must not be taken before its turn"
+    assert watchers.take_back(places[2]), "the watcher must not be taken before its turn"
     assert list(taking) == []
     assert not watchers.take_back(places[0])

@@ -31,8 +31,8 @@ def test_addresses(text: str | list[str], expected: list[tuple[str, int]]) -> No
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "at least one host:port is needed"),
-        (" , ", "at least one host:port is needed"),
+        ("", "expected at least one host:port"),
+        (" , ", "expected at least one host:port"),
         ([9092], "expected strings of the form host:port"),
         ("host:", "the port is missing"),
         ("\ud800:1", r"'\ud800:1': expected host:port"),

@@ -99,7 +99,7 @@ def test_control_records() -> None:
     assert decoder.control(0, b"\0\0\0\x63", b"new") == (b" controlType: UNKNOWN(99)", False)
     assert decoder.problems == []
     text, is_whole = decoder.control(4, b"\0", b"")
-    assert text.startswith(b" undecoded: (key at byte 0: a control record has a key of")
+    assert text.startswith(b" undecoded: (key at byte 0: the key of a control record must have")
     assert (is_whole, len(decoder.problems)) == (False, 1)
 
 

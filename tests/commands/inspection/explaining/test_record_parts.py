@@ -100,7 +100,7 @@ def test_a_control_record_without_a_type(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(control_batch(0, b"\0", LEADER[1] or b""))
     output = run("explain", path, "--value", "LeaderChangeMessage", code=1)
-    assert "error: key at byte 0: a control record has a key of 4 bytes or more, not 1" in output
+    assert "error: key at byte 0: the key of a control record must have at least 4 bytes, got 1" in output
 
 
 def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:

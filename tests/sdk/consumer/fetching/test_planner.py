@@ -169,7 +169,7 @@ def test_each_reason_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     cluster.ids |= created.ids
     cluster.read(5_000)
     assert [line for line in caplog.messages if "cannot be read now" in line] == [
-        "partition new-0 cannot be read now: the cluster does not have it",
+        "partition new-0 cannot be read now: the cluster has no such partition",
         "partition new-9 cannot be read now: topic new has partitions 0 to 0",
     ]
 
@@ -178,7 +178,7 @@ def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -
     cluster = reading(T0, TopicPartition("new", 0))
     cluster.logs[T0].append(b"a")
     assert cluster.read() == [(0, 0)]
-    assert "partition new-0 cannot be read now: the cluster does not have it" in caplog.messages
+    assert "partition new-0 cannot be read now: the cluster has no such partition" in caplog.messages
     created = Cluster({"new": [1]})
     cluster.logs |= created.logs
     cluster.ids |= created.ids
@@ -486,7 +486,9 @@ def test_a_batch_that_no_response_can_carry_stops_its_own_partition_alone(others
     cluster.logs[T0].append(b"b")
     cluster.assignment.seek(T0, Position(1))
     assert sorted(cluster.read()) == [(number, 1) for number in range(others + 1)]
-    assert [sorted(each) for each in cluster.asked()[-2:]] != [[0], [0]] or not others, "must be in one session again"
+    assert [sorted(each) for each in cluster.asked()[-2:]] != [[0], [0]] or not others, (
+        "the partition must be in a session again"
+    )
 
 
 @pytest.mark.parametrize(

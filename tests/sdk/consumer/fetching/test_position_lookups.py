@@ -184,8 +184,8 @@ def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture)
     log.leader, log.epoch, log.epoch_ends = 2, 2, (-1, -1)
     cluster.simulation.router.metadata.invalidate()
     assert cluster.read() == [(0, 0)]
-    assert cluster.fetches(2), "the leader must be asked; it may or may not name a follower again"
-    assert "t-0: the leader does not know epoch 1: reset to earliest" in caplog.messages
+    assert cluster.fetches(2), "the leader must be asked, even if it redirects to a follower again"
+    assert "t-0: epoch 1 is unknown to the leader: reset to earliest" in caplog.messages
 
 
 def listed(code: ErrorCode) -> ListOffsetsResponse:

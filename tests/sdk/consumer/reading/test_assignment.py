@@ -238,7 +238,7 @@ def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Call
         for step in steps:
             step(0)
         told = [each for each in side.told if each[0] == "seek"]
-        assert not told or told[-1] == ("seek", T0, side.assignment[T0].place), "must fetch from the last place"
+        assert not told or told[-1] == ("seek", T0, side.assignment[T0].place), "must fetch from the last position"
         place += 3
     assert place > 30
 

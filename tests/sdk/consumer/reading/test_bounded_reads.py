@@ -135,7 +135,7 @@ def test_one_bounded_read_at_a_time() -> None:
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
         bounded = consumer.records(stop_at_end=True)
         assert (await anext(bounded)).offset == 0
-        with pytest.raises(LocalProtocolError, match="a bounded read of this consumer has not ended"):
+        with pytest.raises(LocalProtocolError, match="another bounded read of this consumer is open"):
             await read(stop_at_end=True)
         await bounded.aclose()
         with pytest.raises(StopAsyncIteration):
@@ -175,7 +175,7 @@ def test_an_error_at_its_beginning_ends_the_read() -> None:
         bounded = consumer.records(until={T0: 1})
         other = consumer.records(stop_at_end=True)
         assert (await anext(bounded)).offset == 0
-        with pytest.raises(LocalProtocolError, match="a bounded read of this consumer has not ended"):
+        with pytest.raises(LocalProtocolError, match="another bounded read of this consumer is open"):
             await anext(other)
         assert [record.offset async for record in other] == []
         assert [record.offset async for record in bounded] == []

@@ -449,7 +449,10 @@ def _changed(data: bytes, at: int, *values: int) -> bytes:
     ("data", "reason"),
     [
         (_changed(made(4, b"a"), 22, 5), "t-0 at offset 4: attributes at byte 0: compression 5 is not known"),
-        (_changed(made(4, b"a"), 22, 4), "t-0 at offset 4: records at byte 61: zstd: does not begin as a frame"),
+        (
+            _changed(made(4, b"a"), 22, 4),
+            "t-0 at offset 4: records at byte 61: zstd: the data does not start with a frame",
+        ),
         (
             _changed(made(4, b"a"), 59, 9),
             "t-0 at offset 4: records_count at byte 0: 2305 records are counted in 8 bytes",

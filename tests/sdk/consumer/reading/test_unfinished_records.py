@@ -135,7 +135,9 @@ def test_positions_pass_what_is_finished_alone(side: UserSide) -> None:
     side.assignment.finish(T0, 0)
     assert side.assignment.to_commit()[T0].offset == 3
     side.assignment.finish(T0, 3)
-    assert side.assignment.to_commit()[T0].offset == 4, "must be the position: no record handed out is unfinished"
+    assert side.assignment.to_commit()[T0].offset == 4, (
+        "must be the position, because every record handed out is finished"
+    )
 
 
 def test_lists_and_batches(side: UserSide) -> None:
@@ -179,7 +181,7 @@ def test_a_partition_that_was_given_up_is_ignored(side: UserSide) -> None:
 
 
 def test_it_is_asked_for() -> None:
-    with pytest.raises(LocalProtocolError, match="set enable_auto_finish=False"):
+    with pytest.raises(LocalProtocolError, match="requires enable_auto_finish=False"):
         UserSide(T0).assignment.finish(T0, 0)
 
 
@@ -187,10 +189,12 @@ def test_a_record_that_is_never_finished_stops_reading(side: UserSide, monkeypat
     monkeypatch.setattr(limits, "MAX_UNFINISHED", 3)
     assert [side.take() for _ in range(3)] == [0, 1, 2]
     side.assignment.finish(T0, 1)
-    assert [side.take() for _ in range(3)] == [3, 4, 5], "two records wait to be finished, so there is room"
+    assert [side.take() for _ in range(3)] == [3, 4, 5], "only two records are unfinished, so there must be room"
     side.put(T0, made(6, b"g"))
     for _ in range(2):
-        with pytest.raises(LocalProtocolError, match="t-0: 5 records from offset 0 on are unfinished; the limit is 3"):
+        with pytest.raises(
+            LocalProtocolError, match="t-0: 5 records starting at offset 0 are unfinished; the limit is 3"
+        ):
             side.take()
     for offset in range(4):
         side.assignment.finish(T0, offset)

@@ -342,7 +342,7 @@ def test_no_identity_is_made_anew_once_the_coordinator_may_have_forgotten_who_fe
     error = error_of(producer.abort())
     assert isinstance(error, BrokerError)
     assert (error.code, error.fatal) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True)
-    assert str(error).count("transactional id payments: its coordinator has forgotten this producer") == 1
+    assert str(error).count("transactional id payments: the coordinator has no record of this producer") == 1
     assert type(error_of(producer.ask(producer.machine.begin))) is BrokerError
     with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
         producer.send("t", b"v")

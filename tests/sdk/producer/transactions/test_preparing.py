@@ -100,7 +100,7 @@ def test_a_record_that_is_not_stored(version: int, is_late: bool) -> None:
     assert producer.machine.state is State.DOOMED
     producer.ask(producer.machine.finish, 60_000)
     producer.run(5_000)
-    assert producer.machine.state is State.READY, "it must have been aborted"
+    assert producer.machine.state is State.READY, "the transaction must have been aborted"
 
 
 @BOTH

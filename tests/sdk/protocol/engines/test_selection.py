@@ -37,7 +37,7 @@ def test_python_where_there_is_no_extension() -> None:
 
 
 def test_the_extension_where_it_is_wanted_and_missing() -> None:
-    assert "KAFKAWIRE_ENGINE='native': the extension is not built here" in run(BLOCK + SHOW, "native").stderr
+    assert "KAFKAWIRE_ENGINE='native': the extension has not been built" in run(BLOCK + SHOW, "native").stderr
 
 
 def test_an_unknown_engine() -> None:

@@ -77,7 +77,7 @@ def test_a_login() -> None:
 
 @pytest.mark.parametrize("offer", [b"[\x06\x00\x10\x00]", b"[\x01]", b"[]", b"[\x01\x00\x00\x00\x00]"])
 def test_a_broker_that_insists_on_a_security_layer(offer: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match="insists on a security layer"):
+    with pytest.raises(RemoteProtocolError, match="requires a security layer"):
         settled().respond(offer)
 
 

@@ -57,8 +57,8 @@ def test_a_token_that_cannot_be_sent(token: str) -> None:
 @pytest.mark.parametrize(
     ("extensions", "text"),
     [
-        ({"auth": "x"}, "'auth': a name consists of letters"),
-        ({"a1": "x"}, "'a1': a name consists of letters"),
+        ({"auth": "x"}, "'auth': a name must consist of letters"),
+        ({"a1": "x"}, "'a1': a name must consist of letters"),
         ({"": "x"}, "'': a name"),
         ({5: "x"}, "5: a name"),
         ({"a": ""}, "a: a value must be printable"),

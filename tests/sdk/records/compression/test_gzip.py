@@ -25,7 +25,7 @@ def test_gzip_member_with_every_part_of_a_header() -> None:
         decompress(Compression.GZIP, header + b"\x00\x00" + plain[10:])
     long_name = plain[:3] + b"\x08" + plain[4:10] + b"n" * 1000 + b"\x00" + plain[10:]
     assert decompress(Compression.GZIP, long_name * 2) == SAMPLE * 2
-    with pytest.raises(DecodeError, match=r"^records at byte 10: gzip: ends early$"):
+    with pytest.raises(DecodeError, match=r"^records at byte 10: gzip: the data ends early$"):
         decompress(Compression.GZIP, plain[:10])
     endless = plain[:3] + b"\x08" + plain[4:10] + b"name without an end"
     with pytest.raises(DecodeError, match=r"^records at byte 0: gzip: the header ends early$"):

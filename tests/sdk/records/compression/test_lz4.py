@@ -33,7 +33,11 @@ def test_lz4_header_checksums() -> None:
 
 def test_lz4_frames_cut_around_the_end_of_the_header() -> None:
     frame = compress(Compression.LZ4, SAMPLE)
-    for size, reason in ((6, "ends in its header"), (7, "ends early"), (8, "ends early")):
+    for size, reason in (
+        (6, "the data ends inside the frame header"),
+        (7, "the data ends early"),
+        (8, "the data ends early"),
+    ):
         with pytest.raises(DecodeError, match=f"lz4: {reason}"):
             decompress(Compression.LZ4, frame[:size])
 
@@ -64,7 +68,7 @@ def with_header_checksum(frame: bytearray) -> bytes:
 
 
 def xxhash_second_byte(header: bytes) -> int:
-    """Find a header's checksum by trial; the library accepts one of 256 values."""
+    """Find a header's checksum by brute force; the library accepts only one of the 256 values."""
     for checksum in range(256):
         try:
             lz4.frame.get_frame_info(b"\x04\x22\x4d\x18" + header + bytes([checksum]))
@@ -89,7 +93,7 @@ def test_lz4_checksum_of_the_content_is_not_compared() -> None:
     frame = lz4.frame.compress(SAMPLE, block_linked=False, store_size=False, content_checksum=True)
     assert decompress(Compression.LZ4, frame[:-4] + bytes(4)) == SAMPLE
     for cut in (1, 4):
-        with pytest.raises(DecodeError, match="lz4: ends early"):
+        with pytest.raises(DecodeError, match="lz4: the data ends early"):
             decompress(Compression.LZ4, frame[:-cut])
 
 

@@ -80,7 +80,7 @@ def test_zstd_dictionary_0_is_no_dictionary(code: int, width: int) -> None:
 @pytest.mark.parametrize(
     ("size_and_blocks", "reason"),
     [
-        (b"\x02\x09\x00\x00a", "zstd: declares 2 bytes of content, but its blocks hold 1"),
+        (b"\x02\x09\x00\x00a", "zstd: the frame declares 2 bytes of content, but its blocks hold 1"),
         (b"\x01\x0f\x00\x00a", "zstd: block of kind 3 and 1 bytes"),
         (b"\x01\x09\x00\x10" + bytes(2**17 + 1), "zstd: block of kind 0 and 131073 bytes"),
     ],
@@ -150,7 +150,7 @@ def test_zstd_a_frame_cut_in_its_header_ends_the_data(rest: bytes) -> None:
     with pytest.raises(DecodeError, match="zstd: "):
         decompress(Compression.ZSTD, frame + LONG_HEADER)
     for wrong in (b"\x00", b"\x29", b"\x28\xb4", b"\x5a\x2b", b"\x60\x2a"):
-        with pytest.raises(DecodeError, match="zstd: does not begin as a frame"):
+        with pytest.raises(DecodeError, match="zstd: the data does not start with a frame"):
             decompress(Compression.ZSTD, frame + wrong)
 
 

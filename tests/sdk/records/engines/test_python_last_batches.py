@@ -60,7 +60,7 @@ def test_last_ones_of_each_producer(kind: Kind) -> None:
 def test_first_of_a_transaction_and_every_control_batch(kind: Kind) -> None:
     data = batches(3, 3) + batches(3, 3, 3, 3, 3, first=2, is_transactional=True)
     assert numbers(kind, data) == [2, 5, 6]
-    assert numbers(kind, data, kept=5) == [2, 3, 4, 5, 6], "the first batch may be among the last"
+    assert numbers(kind, data, kept=5) == [2, 3, 4, 5, 6], "the first batch may be one of the last batches"
     data += [batch(7, 4, is_transactional=True, is_control=True), *batches(3, 3, 3, first=8)]
     assert numbers(kind, data) == [2, 5, 6, 7, 9, 10]
 

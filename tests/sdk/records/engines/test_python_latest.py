@@ -55,7 +55,7 @@ def test_last_record_of_each_key_in_the_order_of_writing(kind: Kind) -> None:
     records.put(b"d", 21, None)
     assert content(records)[-2:] == [(b"b", (20, b"longer than before")), (b"d", (21, None))]
     assert [records.get(key) for key in (b"", b"d", b"e")] == [(15, b"3"), (21, None), None]
-    assert records.end_offset == 16, "only batches may change it"
+    assert records.end_offset == 16, "only batches may change the end offset"
 
 
 @pytest.mark.parametrize("kind", KINDS)

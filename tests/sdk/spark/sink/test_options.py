@@ -95,11 +95,14 @@ def test_refused(name: str, text: str, reason: str) -> None:
         ({"kafka.linger": "7"}, "kafka.linger='7': no such option"),
         (
             {"kafka.acks": "1", "kafka.enable.idempotence": "true"},
-            "kafka.enable.idempotence=True: it needs kafka.acks",
+            "kafka.enable.idempotence=True: idempotence requires kafka.acks",
         ),
         ({"kafka.acks": "1", "kafka.linger.ms": "x"}, "kafka.linger.ms='x': expected an integer"),
         ({"kafka.acks": "2"}, "kafka.acks=2: expected"),
-        ({"kafka.acks": "1", "transactionalIdPrefix": "w"}, "transactionalIdPrefix='w': it needs kafka.acks"),
+        (
+            {"kafka.acks": "1", "transactionalIdPrefix": "w"},
+            "transactionalIdPrefix='w': idempotence requires kafka.acks",
+        ),
         ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
     ],
 )
@@ -112,10 +115,10 @@ def test_refused_options_are_named_as_they_were_given(given: dict[str, str], tex
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("acks", "1", 'it needs acks="all", not 1'),
-        ("acks", "0", 'it needs acks="all", not 0'),
-        ("retries", "0", "it needs retries from 1 to 2147483647, not 0"),
-        ("max.in.flight.requests.per.connection", "10", "it needs max_in_flight of at most 5, not 10"),
+        ("acks", "1", 'idempotence requires acks="all", got 1'),
+        ("acks", "0", 'idempotence requires acks="all", got 0'),
+        ("retries", "0", "idempotence requires retries from 1 to 2147483647, got 0"),
+        ("max.in.flight.requests.per.connection", "10", "idempotence requires max_in_flight of at most 5, got 10"),
     ],
 )
 def test_options_that_rule_out_idempotence(caplog: pytest.LogCaptureFixture, name: str, text: str, reason: str) -> None:
@@ -127,7 +130,7 @@ def test_options_that_rule_out_idempotence(caplog: pytest.LogCaptureFixture, nam
     (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
     assert line.name == "kafkawire.spark"
     assert line.getMessage() == f"idempotence is off, and records may be stored twice: {reason}"
-    with pytest.raises(ConfigurationError, match="transactionalIdPrefix='w': it needs"):
+    with pytest.raises(ConfigurationError, match="transactionalIdPrefix='w': idempotence requires"):
         options(**given, transactionalIdPrefix="w")
 
 
