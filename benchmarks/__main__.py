@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     unknown = set(options.part) - set(PARTS)
     if unknown:
-        parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(sorted(unknown))}; expected one or more of {', '.join(PARTS)}")
     parts = options.part or PARTS
     if options.write and set(parts) != set(PARTS):
         parser.error("--write requires all parts")

@@ -1,9 +1,9 @@
 """Measure the message codecs against construct and the codecs of Python Kafka clients.
 
-The messages are seven that brokers and clients exchange all the time. The construct codecs are written by hand in the
-usual way, as a `Struct` of standard parts, with small classes for Kafka's strings and arrays. kio, kafka-python and
-aiokafka are measured if they are installed and have the message; a peer that does not build identical bytes is skipped
-with a note.
+The benchmark covers seven messages that brokers and clients exchange constantly. The construct codecs are written by
+hand in the usual way, as a `Struct` of standard parts, with small classes for Kafka's strings and arrays. kio,
+kafka-python and aiokafka are measured if they are installed and have the message; a peer that does not build identical
+bytes is skipped with a note.
 """
 
 from __future__ import annotations

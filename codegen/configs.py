@@ -128,7 +128,7 @@ def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
                         problems.add(item.problem("the name is used twice", "name"))
                     for key, names in (("broker", (spec.broker,)), ("synonyms", spec.synonyms)):
                         missing = [name for name in names if name and name not in brokers]
-                        problems.add(*(item.problem(f"the broker has no {name}", key) for name in missing))
+                        problems.add(*(item.problem(f"unknown broker configuration {name}", key) for name in missing))
                     specs[spec.name] = spec
             found[resource] = tuple(specs.values())
     problems.check()
@@ -139,7 +139,7 @@ def _by_resource(path: Path, key: str) -> Located:
     """Return the mapping under `key` in a file with a single document."""
     documents = read_documents(path)
     if len(documents) != 1:
-        raise Located(path, 0).error(f"{len(documents)} documents instead of one")
+        raise Located(path, 0).error(f"expected one document, got {len(documents)}")
     documents[0].only((key,))
     resources: Located = documents[0].require(key, dict)
     resources.place = key
@@ -155,9 +155,9 @@ def _config(item: Located, resource: str) -> ConfigSpec:
     numbers = {key: _number(item, key, kind) for key in ("min", "max")}
     choices = _names(item, "one_of")
     if choices and kind not in ("list", "string"):
-        raise item.error(f"one_of: {kind} is neither text nor a list", "one_of")
+        raise item.error(f"one_of: expected text or a list, got {kind}", "one_of")
     if (resource == "broker") != ("update" in item):
-        raise item.error("update: required for configurations of the broker, and only for them", "update")
+        raise item.error("update: required for broker configurations, and not allowed for others", "update")
     here = item.optional("here", dict, None)
     return ConfigSpec(
         name,
@@ -186,7 +186,7 @@ def _here(item: Located, name: str, kind: str) -> HereSpec:
     differs = any(key in item for key in ("default", "min", "also"))
     reason = item.text("reason")
     if differs and not reason:
-        raise item.error("reason: missing, although something differs from Kafka")
+        raise item.error("reason: required, because a value under `here` differs from Kafka's")
     return HereSpec(option, _default(item, kind), _number(item, "min", kind), item.optional("also", int, None), reason)
 
 
@@ -202,7 +202,7 @@ def _about(item: Located) -> str:
 def _one_of(item: Located, key: str, values: tuple[str, ...]) -> str:
     value: str = item.require(key, str)
     if value not in values:
-        raise item.error(f"{key}: {value!r} is not one of {', '.join(values)}", key)
+        raise item.error(f"{key}: expected one of {', '.join(values)}, got {value!r}", key)
     return value
 
 
@@ -210,14 +210,14 @@ def _names(item: Located, key: str) -> tuple[str, ...]:
     names: list[object] = item.optional(key, list, [])
     wrong = [name for name in names if not isinstance(name, str) or not name]
     if wrong:
-        raise item.error(f"{key}: {wrong[0]!r} is not text", key)
+        raise item.error(f"{key}: expected text, got {wrong[0]!r}", key)
     return tuple(str(name) for name in names)
 
 
 def _number(item: Located, key: str, kind: str) -> Number | None:
     number: Number | None = item.optional(key, (int, float), None)
     if number is not None and kind not in _NUMBERS:
-        raise item.error(f"{key}: {kind} is not a number", key)
+        raise item.error(f"{key}: not allowed, because {kind} is not a number", key)
     return number
 
 

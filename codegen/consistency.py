@@ -64,21 +64,21 @@ def problems_of(path: Path, message: MessageSpec) -> list[Problem]:
 def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
     versions, flexible = message.known, message.flexible
     if not versions and message.fields:
-        yield message.line, "it has fields but no versions"
+        yield message.line, "the message has fields but no versions"
     yield from _in_removed(message)
     if versions.last == OPEN:
-        yield message.line, f"versions: {versions} is open; name the newest version"
+        yield message.line, f"versions: {versions} is open-ended; specify the newest version"
     elif versions.last - versions.first >= VERSIONS_MAX:
-        yield message.line, f"versions: {versions} exceed the limit of {VERSIONS_MAX} versions"
+        yield message.line, f"versions: {versions} exceeds the limit of {VERSIONS_MAX} versions"
     if versions and flexible and flexible.first > versions.last:
-        yield message.line, f"flexible: {flexible} begins after the versions {versions}"
+        yield message.line, f"flexible: {flexible} begins after the last of the versions {versions}"
     if versions and flexible and flexible.last < versions.last:
-        yield message.line, f"flexible: {flexible} ends before the versions {versions}"
+        yield message.line, f"flexible: {flexible} ends before the last of the versions {versions}"
     if not message.deprecated <= message.versions:
         yield message.line, f"deprecated: {message.deprecated} is not within the versions {message.versions}"
     for listener in message.listeners:
         if listener not in LISTENERS:
-            yield message.line, f"listeners: {listener!r} is none of {', '.join(LISTENERS)}"
+            yield message.line, f"listeners: unknown listener {listener!r}; expected one of {', '.join(LISTENERS)}"
 
 
 def _in_removed(message: MessageSpec) -> Iterator[_Problem]:
@@ -87,9 +87,9 @@ def _in_removed(message: MessageSpec) -> Iterator[_Problem]:
     runs += [message.versions] if message.versions and runs else []
     for before, after in pairwise(runs):
         if before.last + 1 != after.first:
-            yield message.line, f"removed: versions {before} are not followed by {before.last + 1}, but by {after}"
+            yield message.line, f"removed: expected versions {before} to be followed by {before.last + 1}, got {after}"
     if not all(runs):
-        yield message.line, "removed: none; leave out a release that removed no version"
+        yield message.line, "removed: must not be none; leave out a release that removed no version"
 
 
 def _in_structures(message: MessageSpec) -> Iterator[_Problem]:
@@ -98,7 +98,7 @@ def _in_structures(message: MessageSpec) -> Iterator[_Problem]:
         if name in known:
             yield line, f"structure {name} is defined twice"
         if name == message.name:
-            yield line, f"structure {name} has the name of its message"
+            yield line, f"structure {name} has the same name as its message"
         known.add(name)
     used = set()
     for place, field in _all_fields(message):
@@ -126,7 +126,10 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
             elif inner in structures and inner not in sizes and len(above) < STRUCTURE_DEPTH_MAX:
                 yield from measure(inner, (*above, inner))
             if len(above) + depths.get(inner, inner in structures) > STRUCTURE_DEPTH_MAX:
-                yield field.line, f"field {field.name}: structures nested more than {STRUCTURE_DEPTH_MAX} deep"
+                yield (
+                    field.line,
+                    f"field {field.name}: structures are nested more than {STRUCTURE_DEPTH_MAX} levels deep",
+                )
         sizes[name] = expanded(structures[name])
         depths[name] = 1 + max((depths.get(field.type, 0) for field in structures[name]), default=0)
 
@@ -137,7 +140,7 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
         if name not in sizes:
             yield from measure(name, (name,))
     if (size := expanded(message.fields)) > FIELDS_MAX:
-        yield message.line, f"{size} fields, counting those of its structures; the limit is {FIELDS_MAX}"
+        yield message.line, f"{size} fields, including those of its structures; the limit is {FIELDS_MAX}"
 
 
 def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
@@ -146,7 +149,7 @@ def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
     for struct in message.structs:
         versions = struct.versions & message.known
         if not versions:
-            yield struct.line, f"structure {struct.name}: no version of {struct.versions} exists"
+            yield struct.line, f"structure {struct.name}: none of its versions {struct.versions} exists in the message"
         yield from _in_fields(message, struct.fields, versions, f"{struct.name}.", in_array=struct.name in arrays)
     with_records = _with_records(message)
     for place, field in _all_fields(message):
@@ -174,9 +177,9 @@ def _in_fields(
         place = prefix + field.name
         reasons = [*_in_field(field, parent), *_in_tag(field, message.flexible, parent)]
         if field.tag is not None and field.tag > gap:
-            reasons.append(f"tag {field.tag}, but tag {gap} is not used; tags count from 0 without gaps")
+            reasons.append(f"tag {field.tag}, but tag {gap} is not used; tags must be numbered from 0 without gaps")
         if field.map_key and not in_array:
-            reasons.append("map_key: only the elements of an array have keys")
+            reasons.append("map_key: only allowed for fields of array elements")
         yield from ((field.line, f"field {place}: {reason}") for reason in reasons)
         if field.fields is not None:
             yield from _in_fields(message, field.fields, field.versions & parent, f"{place}.", in_array=field.array)
@@ -186,38 +189,38 @@ def _in_field(field: FieldSpec, parent: Versions) -> Iterator[str]:
     present = field.versions & parent
     has_length = field.array or field.type in _WITH_LENGTH
     if not field.versions:
-        yield "versions: none; leave out a field that is in no version"
+        yield "versions: must not be none; leave out a field that exists in no version"
     if parent and field.versions.first > parent.last:
-        yield f"versions: {field.versions} begins after the enclosing versions {parent}"
+        yield f"versions: {field.versions} begins after the last of the enclosing versions {parent}"
     if field.nullable and not has_length and field.type in PRIMITIVES:
-        yield f"nullable: a {field.type} has no form for null"
+        yield f"nullable: a field of type {field.type} cannot be null"
     if field.nullable and not field.nullable & field.versions:
-        yield f"nullable: {field.nullable} is outside its versions {field.versions}"
+        yield f"nullable: {field.nullable} is not within the field's versions {field.versions}"
     if field.default is None and not present <= field.nullable:
-        yield f"default null, but of its versions {present}, only {field.nullable} allow null"
+        yield f"default: null is allowed only in versions {field.nullable}, but the field exists in {present}"
     if field.flexible not in (None, NONE):
-        yield f"flexible: {field.flexible}; only `none` is allowed: a classic length in all versions"
+        yield f"flexible: expected `none` (a classic length in all versions), got {field.flexible}"
     if field.flexible is not None and not has_length:
-        yield f"flexible: a {field.type} has no length"
+        yield f"flexible: not allowed for a field of type {field.type}, which has no length"
     if field.zero_copy and (field.array or field.type not in ("bytes", "records")):
-        yield "zero_copy: only bytes and records can be read without a copy"
+        yield "zero_copy: only allowed for fields of type bytes or records"
     if field.entity is not None and field.entity not in ENTITIES:
-        yield f"entity: {field.entity} is none of {', '.join(ENTITIES)}"
+        yield f"entity: unknown entity {field.entity}; expected one of {', '.join(ENTITIES)}"
     elif field.entity is not None and ENTITIES[field.entity] != field.type:
-        yield f"entity: a {field.entity} is of type {ENTITIES[field.entity]}, not {field.type}"
+        yield f"entity: a {field.entity} must be of type {ENTITIES[field.entity]}, got {field.type}"
 
 
 def _in_tag(field: FieldSpec, flexible: Versions, parent: Versions) -> Iterator[str]:
     if field.tag is None:
         return
     if field.tag < 0:
-        yield f"tag {field.tag} is negative"
+        yield f"tag: must be at least 0, got {field.tag}"
     if not field.tagged:
-        yield f"tag {field.tag}, but it is tagged in no version"
+        yield f"tag {field.tag}, but the field is not tagged in any version"
     if not field.tagged <= field.versions:
-        yield f"tagged: {field.tagged} is not within its versions {field.versions}"
+        yield f"tagged: {field.tagged} is not within the field's versions {field.versions}"
     if not field.tagged & parent <= flexible:
-        yield f"tagged: {field.tagged & parent}, but only the versions {flexible} are flexible"
+        yield f"tagged: {field.tagged & parent} is not within the flexible versions {flexible}"
     if field.map_key:
         yield "map_key: a tagged field cannot be a key"
 

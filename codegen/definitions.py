@@ -2,7 +2,7 @@
 
 Kafka's jars contain the JSON files from which its own classes are generated. Facts (names, types, versions, tags,
 defaults) are imported, but texts are not: this project writes its own descriptions in `schemas/`. The files are read as
-YAML, a superset of JSON, which lets errors name lines.
+YAML, a superset of JSON, because errors can then give line numbers.
 
 Source: `common/message/*.json` in kafka-clients, and similar files in Kafka's coordinator, metadata, raft and storage
 jars.
@@ -74,7 +74,7 @@ def read_release(paths: Iterable[Path]) -> Release:
     messages = read_jars(paths)
     number = release_number(paths)
     if number is None:
-        raise SchemaError(paths[0], 0, f"no jar names its release in {_RELEASE_ENTRY}; kafka-clients does")
+        raise SchemaError(paths[0], 0, f"no jar specifies its release in {_RELEASE_ENTRY}; the kafka-clients jar does")
     return Release(number, messages)
 
 
@@ -208,7 +208,7 @@ def _message(source: Located) -> MessageSpec:
 def _kind(source: Located) -> str:
     kind: str = source.require("type", str)
     if kind not in _KINDS:
-        raise source.error(f"type: {kind!r} is none of {', '.join(_KINDS)}", "type")
+        raise source.error(f"type: unknown type {kind!r}; expected one of {', '.join(_KINDS)}", "type")
     return kind
 
 
@@ -282,14 +282,14 @@ def _number(source: Located, key: str) -> int | None:
     try:
         return None if value is None else int(value)
     except ValueError as error:
-        raise source.error(f"{key}: {value!r} is not an integer", key) from error
+        raise source.error(f"{key}: expected an integer, got {value!r}", key) from error
 
 
 def _flag(source: Located, key: str) -> bool:
     """Return a flag, even if a release writes it as text; false if it is missing."""
     value = str(source.optional(key, (bool, str), False)).lower()
     if value not in _FLAGS:
-        raise source.error(f"{key}: {value!r} is neither true nor false", key)
+        raise source.error(f"{key}: expected true or false, got {value!r}", key)
     return _FLAGS[value]
 
 
@@ -313,4 +313,4 @@ def _default(source: Located, kind: str, array: bool) -> Default:
             return float(text) if kind == "float64" else int(text, 0)
     except (ValueError, KeyError):
         pass
-    raise source.error(f"default {value!r} for a field of type {source['type']}", "default")
+    raise source.error(f"default {value!r} is not valid for a field of type {source['type']}", "default")

@@ -32,7 +32,7 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
     """
     for path in (*texts, *removed):
         if path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{path} leads out of {folder}")
+            raise ValueError(f"{path} is outside {folder}")
     for path in sorted(folder.rglob(f"*{_OLD}")):
         raise FileExistsError(
             f"{path} is left over from a change that was killed halfway: restore {folder} from version control, or by "

@@ -38,7 +38,7 @@ def folder_problems(
             Problem(
                 folder / path,
                 message.line,
-                f"{message.name}: a metadata record belongs to the topic after which its folder is named, but this "
+                f"{message.name}: the folder of a metadata record must be named after the record's topic, but this "
                 f"file is not in a folder: move it, for example to lamps/{path.name} for __lamps",
             )
             for message in file.messages
@@ -53,14 +53,14 @@ def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
     for path in files:
         parts = path.with_suffix("").parts
         for reason in filter(None, map(field_problem, parts)):
-            yield Problem(folder / path, 0, f"the path becomes the name of a module: {reason}")
+            yield Problem(folder / path, 0, f"the path is not valid as a module name: {reason}")
         module = parts[1:] if parts[0] == "messages" else parts
         packages.update({module[:end]: path for end in range(1, len(module))})
         if (other := modules.setdefault(module, path)) is not path:
-            yield Problem(folder / path, 0, f"the module {'.'.join(module)} is also the module of {other}")
+            yield Problem(folder / path, 0, f"the module name {'.'.join(module)} is already used by {other}")
     for module in modules.keys() & packages.keys():
         name, other = ".".join(module), packages[module]
-        yield Problem(folder / modules[module], 0, f"the module {name} is also the package of {other}")
+        yield Problem(folder / modules[module], 0, f"the module name {name} is already used for the package of {other}")
 
 
 def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem]:
@@ -70,14 +70,18 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
     for path, file in files.items():
         for message in file.messages:
             if message.name in names:
-                yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
+                yield Problem(
+                    folder / path, message.line, f"{message.name} is already defined in {names[message.name]}"
+                )
             names[message.name] = path
             # For example, ListConfigResources reuses the key of ListClientMetricsResources.
             taken_over = message.removed and not message.versions
             if message.key is not None and not taken_over:
                 other = keys.setdefault((message.kind, path.parent, message.key), message.name)
                 if other != message.name:
-                    yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")
+                    yield Problem(
+                        folder / path, message.line, f"{message.name}: key {message.key} is already used by {other}"
+                    )
 
 
 def _header_problems(source: Located, file: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[Problem]:

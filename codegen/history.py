@@ -62,7 +62,7 @@ def file_with_history(new: SchemaFile, old: SchemaFile, removed_in: RemovedIn) -
             return replace(new, key=joined(new.key), value=joined(new.value))
         case SingleFile(), SingleFile():
             return SingleFile(tuple(map(joined, new.messages)))
-    raise _error(new.messages[0], "its kind has changed")
+    raise _error(new.messages[0], "the message's kind has changed")
 
 
 def _either(one: int | None, other: int | None) -> int | None:
@@ -101,7 +101,7 @@ def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> M
     if not kept:
         return new
     if kept.last + 1 != new.known.first:
-        raise _error(new, f"the versions {kept} are not followed by {new.known}; those between them are missing")
+        raise _error(new, f"the versions between {kept} and {new.known} are missing")
     joined = _Join(old, new, kept).message(_removals(old, kept, removed_in))
     _check(joined, old, kept)
     _check(joined, new, new.known)
@@ -142,7 +142,7 @@ def _check(joined: MessageSpec, state: MessageSpec, versions: Versions) -> None:
             raise _error(joined, f"version {version}: the encoding of lengths has changed")
         for place, what, verdict in layout_changes(layout(state, version), layout(joined, version)):
             if verdict is Verdict.BREAKS:
-                reason = f"version {version} cannot be joined with its history, which --forget leaves out"
+                reason = f"version {version} cannot be combined with its history (--forget leaves it out)"
                 raise _error(joined, f"{reason}: {place}: {what}")
 
 
@@ -196,7 +196,7 @@ class _Join:
     def _range(self, scope: _Scope, old: Versions, new: Versions, what: str) -> Versions:
         found = scope.joined(old, new)
         if found is None:
-            raise _error(self.new, f"{what}: {old} of the removed versions and {new} are not one range")
+            raise _error(self.new, f"{what}: {old} (removed versions) and {new} do not form one range")
         return found
 
     def _fields(self, scope: _Scope, old: _Fields, new: _Fields, prefix: str) -> _Fields:

@@ -70,7 +70,7 @@ def _converted(path: Path, convert: Callable[[Any], str]) -> str:
     except OSError as error:
         raise SchemaError(path, 0, f"cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, AttributeError, StopIteration, RecursionError) as error:
-        raise SchemaError(path, 0, f"not such a table: {error}") from error
+        raise SchemaError(path, 0, f"not a valid table: {error}") from error
 
 
 def _errors(codes: list[dict[str, Any]], known: dict[str, ErrorSpec]) -> list[ErrorSpec]:

@@ -121,7 +121,7 @@ def import_release(
         if remove or not surplus:
             raise
         names = ", ".join(map(str, surplus))
-        hint = Problem(folder, 0, f"the definitions do not have {names}; --remove removes these files")
+        hint = Problem(folder, 0, f"the definitions lack {names}; use --remove to remove these files")
         raise SchemaError.of((*error.problems, hint)) from error
 
 
@@ -163,7 +163,7 @@ def import_history(older: Release, later: Iterable[Release], folder: Path) -> Im
     old = load_folder(folder)
     present = _release(folder)
     if present is None:
-        raise SchemaError(folder / _ENUMERATIONS, 0, f"the constant {_RELEASE} is missing: which release is described?")
+        raise SchemaError(folder / _ENUMERATIONS, 0, f"the constant {_RELEASE} is missing, so the release is unknown")
     states = [
         (release.number, {message.name: message.versions for message in release.messages})
         for release in sorted(later, key=lambda release: release_order(release.number))

@@ -83,7 +83,7 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
         with problems.collect():
             files[path.relative_to(folder)] = _file(path, documents[path])
     if not documents and not problems:
-        problems.add(Problem(folder, 0, "no message schemas here" if folder.is_dir() else "no such folder"))
+        problems.add(Problem(folder, 0, "no message schemas in this folder" if folder.is_dir() else "no such folder"))
     with problems.collect():
         problems.add(*folder_problems(folder, files, documents, headers_of(files.values())))
     problems.check()
@@ -114,7 +114,7 @@ def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Loca
     """Return the documents in each file that contains messages."""
     found: dict[Path, list[Located]] = {}
     for path in sorted(folder.rglob("*.yml")):
-        problems.add(Problem(path, 0, "schema file names end with .yaml: rename the file, or it will not be read"))
+        problems.add(Problem(path, 0, "schema file names must end with .yaml; rename the file"))
     for path in sorted(folder.rglob("*.yaml")):
         with problems.collect():
             documents = read_documents(path)
@@ -125,7 +125,7 @@ def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Loca
                 found[path] = documents
             elif kind not in _OTHER_KINDS:
                 known = ", ".join(sorted(_MESSAGE_KINDS | _OTHER_KINDS))
-                raise documents[0].error(f"a schema begins with one of {known}, not with {shown(kind)}")
+                raise documents[0].error(f"a schema must begin with one of {known}, got {shown(kind)}")
     return found
 
 
@@ -139,7 +139,7 @@ def _file(path: Path, documents: list[Located]) -> SchemaFile:
         problems.check()
         return SingleFile(messages)
     if len(documents) > 1:
-        raise documents[1].error("only files of `message` documents may contain more than one")
+        raise documents[1].error("only `message` files may contain more than one document")
     return _api(first) if "api" in first else _record(first)
 
 
@@ -200,7 +200,7 @@ def _single(source: Located) -> MessageSpec:
         known = ", ".join(_SINGLE_KINDS)
         problems.add(source.problem(f"kind {shown(kind)}: expected one of {known}{near(kind, _SINGLE_KINDS)}", "kind"))
     elif "type" in source and kind != "metadata":
-        problems.add(source.problem(f"type: only metadata records have one, not a {kind}", "type"))
+        problems.add(source.problem(f"type: only allowed for metadata records, got a {kind}", "type"))
     message = attempt(lambda: _body(source, name, kind, key, extra={"message", "kind", "type"}), _NOTHING)
     problems.check()
     return message
@@ -242,7 +242,7 @@ def _removed(source: Located) -> tuple[Removal, ...]:
     found = []
     for release in removed or ():
         if _RELEASE.fullmatch(release) is None:
-            raise source.error(f"removed: {shown(release)} is not a release such as 4.0", "removed")
+            raise source.error(f"removed: expected a release such as 4.0, got {shown(release)}", "removed")
         found.append(Removal(release, _versions(removed, release, None)))
     return tuple(sorted(found, key=lambda removal: removal.versions.first))
 
@@ -275,7 +275,7 @@ def _fields(source: Located, parent: Versions, message: str, prefix: str) -> tup
         with problems.collect():
             fields.append(field := _field(item, parent, message, f"{prefix}{name}."))
             if field.name in names:
-                problems.add(item.problem("it is used twice"))
+                problems.add(item.problem("the name is used twice"))
             if field.tag is not None and tags.setdefault(field.tag, field.name) != field.name:
                 problems.add(item.problem(f"tag {field.tag} is already used by {tags[field.tag]}", "tag"))
             names.add(field.name)
@@ -295,11 +295,11 @@ def _field(source: Located, parent: Versions, message: str, prefix: str) -> Fiel
     versions = attempt(lambda: _versions(source, "versions", parent), parent)
     tag = attempt(lambda: source.optional("tag", int, None), None)
     if "tagged" in source and "tag" not in source:
-        problems.add(source.problem("`tagged` without a `tag`", "tagged"))
+        problems.add(source.problem("`tagged` requires `tag`", "tagged"))
     if optional and "nullable" in source:
         problems.add(source.problem("declared nullable both by `?` and by `nullable`", "nullable"))
     if "fields" in source and kind in PRIMITIVES:
-        problems.add(source.problem(f"a field of type {kind} has no fields", "fields"))
+        problems.add(source.problem(f"fields: not allowed for a field of type {kind}", "fields"))
     nested = attempt(lambda: _fields(source, versions, message, prefix) if "fields" in source else None, None)
     nullable = attempt(lambda: _versions(source, "nullable", NONE), NONE)
     tagged = attempt(lambda: _versions(source, "tagged", versions), NONE)
@@ -330,12 +330,13 @@ def _type(source: Located) -> tuple[str, bool, bool]:
     text = source.require("type", str)
     match = _TYPE.fullmatch(text)
     if match is None:
-        raise source.error(f"type: {shown(text)} is not a type", "type")
+        raise source.error(f"type: {shown(text)} is not a valid type", "type")
     name = match["name"]
     if name not in PRIMITIVES and (reason := type_problem(name)):
         known = ", ".join(sorted(PRIMITIVES))
         raise source.error(
-            f"type: {shown(name)} is none of {known}{near(name, PRIMITIVES)}; as the name of a structure, {reason}",
+            f"type: {shown(name)} is neither one of {known} nor the name of a structure, because {reason}"
+            f"{near(name, PRIMITIVES)}",
             "type",
         )
     return name, bool(match["array"]), bool(match["nullable"])
@@ -350,17 +351,17 @@ def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
 
     if value is None:
         if not field.nullable:
-            raise wrong("the field is never null")
+            raise wrong("the field cannot be null")
     elif field.array or field.type not in INTEGERS.keys() | _DEFAULT_TYPES:
-        raise wrong("a field of this type can only have null as a default")
+        raise wrong("the only default allowed for this type is null")
     elif field.type in INTEGERS:
         low, high = INTEGERS[field.type]
         if type(value) is not int or not low <= value <= high:
-            raise wrong(f"not an integer within {low} and {high}")
+            raise wrong(f"not an integer from {low} to {high}")
     elif type(value) not in _DEFAULT_TYPES[field.type]:
         raise wrong(f"not a {field.type}")
     elif field.type == "string" and (size := len(value.encode())) > STRING_BYTES_MAX:
-        raise wrong(f"{size} bytes, but a string may have at most {STRING_BYTES_MAX}")
+        raise wrong(f"{size} bytes; the limit for a string is {STRING_BYTES_MAX}")
     elif field.type == "float64" and not math.isfinite(value):
         raise wrong("not finite")
     default: Default = float(value) if field.type == "float64" and value is not None else value
@@ -378,8 +379,8 @@ def _topic(source: Located) -> str:
     """Read a topic name, which must be valid for a broker."""
     topic = source.required_text("topic")
     if not _LEGAL_TOPIC.fullmatch(topic):
-        legal = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and neither '.' nor '..'"
-        raise source.error(f"topic: {shown(topic)} is not the name of a topic: {legal}", "topic")
+        legal = "expected 1 to 249 characters from a-z, A-Z, 0-9, '.', '_' and '-'; '.' and '..' are reserved"
+        raise source.error(f"topic: {shown(topic)} is not a valid topic name; {legal}", "topic")
     return topic
 
 
@@ -388,7 +389,7 @@ def _int16(source: Located, key: str, low: int = INTEGERS["int16"][0]) -> int:
     high = INTEGERS["int16"][1]
     value: int = source.require(key, int)
     if not low <= value <= high:
-        raise source.error(f"{key}: {value} is not within {low} and {high}", key)
+        raise source.error(f"{key}: expected {low} to {high}, got {value}", key)
     return value
 
 

@@ -169,7 +169,7 @@ class Located(dict[str, Any]):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             names = " or ".join(_TYPE_NAMES[item] for item in kinds)
-            raise self.error(f"{key}: {shown(value)} is not {names}", key)
+            raise self.error(f"{key}: expected {names}, got {shown(value)}", key)
         return value
 
     def mappings(self, key: str) -> list[Located]:
@@ -181,7 +181,7 @@ class Located(dict[str, Any]):
         items: list[Any] = self.optional(key, list, [])
         wrong = [item for item in items if not isinstance(item, Located)]
         if wrong:
-            raise SchemaError.of(self.problem(f"{key}: {shown(item)} is not a mapping", key) for item in wrong)
+            raise SchemaError.of(self.problem(f"{key}: expected a mapping, got {shown(item)}", key) for item in wrong)
         return items
 
     def only(self, allowed: Iterable[str]) -> None:
@@ -195,7 +195,7 @@ class Located(dict[str, Any]):
         if unknown:
             known = ", ".join(allowed)
             raise SchemaError.of(
-                self.problem(f"unknown key {shown(key)}; known here: {known}{near(key, allowed)}", key)
+                self.problem(f"unknown key {shown(key)}; supported keys: {known}{near(key, allowed)}", key)
                 for key in unknown
             )
 
@@ -219,7 +219,7 @@ class Located(dict[str, Any]):
             raise self.error(f"{key}: empty; leave it out if there is nothing to say", key)
         for character in text:
             if not character.isprintable():
-                raise self.error(f"{key}: U+{ord(character):04X} does not print; write one line of text", key)
+                raise self.error(f"{key}: U+{ord(character):04X} is not printable; expected one line of text", key)
         return text
 
 
@@ -260,9 +260,9 @@ def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterato
         SchemaError: as for `read_documents`.
     """
     if _Loader is None:
-        raise SchemaError(path, 0, "PyYAML was built without libyaml here; its wheels include it")
+        raise SchemaError(path, 0, "PyYAML was built without libyaml; install one of its wheels, which include it")
     if len(content) > FILE_BYTES_MAX:
-        raise SchemaError(path, 0, f"more than {FILE_BYTES_MAX} bytes, the limit for a schema")
+        raise SchemaError(path, 0, f"larger than {FILE_BYTES_MAX} bytes, the limit for a schema")
     try:
         events = yaml.parse(content.decode(), Loader=_Loader)
         for event in events:
@@ -310,7 +310,7 @@ class _Reader:
         if isinstance(event, yaml.ScalarEvent):
             return event.value if event.style else self._scalar(event)
         if depth == NESTING_MAX:
-            raise self._error(event, f"mappings and lists nested more than {NESTING_MAX} deep")
+            raise self._error(event, f"mappings and lists are nested more than {NESTING_MAX} levels deep")
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(event, depth + 1)
         items = []
@@ -337,7 +337,7 @@ class _Reader:
         if kind is None:
             return text
         if len(text) > _NUMBER_CHARACTERS_MAX:
-            raise self._error(event, f"a number of {len(text)} characters; the limit is {_NUMBER_CHARACTERS_MAX}")
+            raise self._error(event, f"a number has {len(text)} characters; the limit is {_NUMBER_CHARACTERS_MAX}")
         if kind is float:
             return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         return int(text, 0) if text[:2] in ("0x", "0o") else int(text)

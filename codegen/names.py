@@ -57,25 +57,25 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
 def field_problem(name: str) -> str:
     """Return why a field, a module or bits cannot have a name; empty if they can."""
-    return _problem(name, _SNAKE, "snake_case", TAKEN_FIELDS, "every generated class has one")
+    return _problem(name, _SNAKE, "snake_case", TAKEN_FIELDS, "every generated class has an attribute of this name")
 
 
 def type_problem(name: str) -> str:
     """Return why a message, structure or enumeration cannot have a name; empty if it can."""
-    return _problem(name, _CAMEL, "CamelCase", TAKEN_TYPES, "generated modules use it")
+    return _problem(name, _CAMEL, "CamelCase", TAKEN_TYPES, "generated modules use this name")
 
 
 def constant_problem(name: str) -> str:
     """Return why a constant, error code or enumeration value cannot have a name; empty if it can."""
-    return _problem(name, _CAPITALS, "in capitals, like NO_NODE", TAKEN_CONSTANTS, "generated modules use it")
+    return _problem(name, _CAPITALS, "in capitals, like NO_NODE", TAKEN_CONSTANTS, "generated modules use this name")
 
 
 def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[str], by_whom: str) -> str:
     if not form.fullmatch(name):
         return f"{shown(name)} is not {form_name}"
     if keyword.iskeyword(name):
-        return f"{name!r} is a keyword of Python"
-    return f"{name!r} is taken: {by_whom}" if name in taken else ""
+        return f"{name!r} is a Python keyword"
+    return f"{name!r} is reserved: {by_whom}" if name in taken else ""
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -90,7 +90,7 @@ def near(name: str, names: Iterable[str]) -> str:
         for form in (each.lower(), _ENDINGS.sub("", each.lower())):
             known.setdefault(form, each)
     found = difflib.get_close_matches(name[:_COMPARED_CHARACTERS_MAX].lower(), known, n=1)
-    return f"; is it {known[found[0]]}?" if found else ""
+    return f"; did you mean {known[found[0]]}?" if found else ""
 
 
 def shown(value: object) -> str:

@@ -135,7 +135,7 @@ def load_record_formats(folder: Path) -> dict[str, RecordFormat]:
         with problems.collect():
             format_ = load_record_format(path)
             if formats.setdefault(format_.name, format_) is not format_:
-                raise SchemaError(path, 0, f"{format_.name} is also in another file")
+                raise SchemaError(path, 0, f"{format_.name} is also defined in another file")
             sources.append((path, format_))
     if len(sources) == len(paths):
         problems.add(*(problem for path, format_ in sources for problem in _type_problems(path, format_, formats)))
@@ -151,7 +151,7 @@ def load_record_format(path: Path) -> RecordFormat:
     """
     documents = read_documents(path)
     if len(documents) != 1:
-        raise SchemaError(path, 0, f"{len(documents)} documents instead of one with a record format")
+        raise SchemaError(path, 0, f"expected one document with a record format, got {len(documents)} documents")
     source = documents[0]
     name: str = source.require("record_format", str)
     source.place = name
@@ -173,7 +173,7 @@ def _type_problems(path: Path, format_: RecordFormat, formats: Mapping[str, Reco
         Problem(
             path,
             field.line,
-            f"{format_.name}: field {field.name}: there is no format {field.type}{near(field.type, formats)}",
+            f"{format_.name}: field {field.name}: unknown format {field.type}{near(field.type, formats)}",
         )
         for field in format_.fields
         if field.type[0].isupper() and field.type not in formats
@@ -205,20 +205,18 @@ def _reference_problems(field: RecordField, fields: list[RecordField], index: in
     before = {other.name for other in fields[:index]}
     found = []
     if field.name in before:
-        found.append(item.problem("it is used twice"))
+        found.append(item.problem("the name is used twice"))
     for key, name in (("measures", field.measures), ("covers", field.covers)):
         if name is not None and name not in known:
-            found.append(item.problem(f"{key}: there is no field {name}{near(name, known)}", key))
+            found.append(item.problem(f"{key}: unknown field {name}{near(name, known)}", key))
         elif name is not None and field.offset is not None and field.type in FIXED and known[name].offset is None:
-            found.append(item.problem(f"{key}: the field {name} has no fixed place", key))
+            found.append(item.problem(f"{key}: the field {name} has no fixed position", key))
     if field.array and field.count is not None and field.count not in before | FIXED.keys() | _VARINTS:
-        found.append(
-            item.problem(f"count: {field.count!r} is neither a type of integer nor a field before this one", "count")
-        )
+        found.append(item.problem(f"count: expected an integer type or an earlier field, got {field.count!r}", "count"))
     if field.compressed_by is not None:
         owner, _, name = field.compressed_by.partition(".")
         if owner not in before or name not in {bits.name for bits in known[owner].bits}:
-            found.append(item.problem(f"compressed_by: no field before this one has the bits {field.compressed_by}"))
+            found.append(item.problem(f"compressed_by: no earlier field has bits named {field.compressed_by}"))
     return found
 
 
@@ -235,14 +233,14 @@ def _field(item: Located, offset: int | None) -> RecordField:
     if (kind and (kind in _WITH_LENGTH) != ("length" in item)) or length not in (None, *FIXED, *_VARINTS):
         known = ", ".join((*FIXED, *sorted(_VARINTS)))
         problems.add(
-            item.problem(f"length: required for bytes and strings, and only for them: one of {known}", "length")
+            item.problem(f"length: required for bytes and strings, and not allowed otherwise; one of {known}", "length")
         )
     checksum: str | None = attempt(lambda: item.optional("checksum", str, None), None)
     covers = attempt(lambda: _from(item, "covers"), None)
     if checksum not in (None, *_CHECKSUMS):
         problems.add(item.problem(f"checksum {checksum!r}: expected one of {', '.join(_CHECKSUMS)}", "checksum"))
     if ("checksum" in item) != ("covers" in item):
-        problems.add(item.problem("`checksum` and `covers` belong together"))
+        problems.add(item.problem("`checksum` and `covers` must be given together"))
     field = RecordField(
         name=name,
         type=kind,
@@ -270,7 +268,7 @@ def _type(item: Located) -> tuple[str, bool, bool]:
     text: str = item.require("type", str)
     kind = text.removeprefix("[]").removesuffix("?")
     if kind not in {*FIXED, *_VARINTS, *_WITH_LENGTH} and type_problem(kind):
-        raise item.error(f"type: {text!r} is not a type{near(kind, (*FIXED, *_VARINTS, *_WITH_LENGTH))}", "type")
+        raise item.error(f"type: unknown type {text!r}{near(kind, (*FIXED, *_VARINTS, *_WITH_LENGTH))}", "type")
     return kind, text.startswith("[]"), text.endswith("?")
 
 
@@ -281,7 +279,7 @@ def _number(item: Located, key: str, kind: str) -> int | None:
         return None
     low, high = INTEGERS.get(kind, INTEGERS["int64"])
     if not low <= value <= high:
-        raise item.error(f"{key}: {value} is not within {low} and {high}", key)
+        raise item.error(f"{key}: expected {low} to {high}, got {value}", key)
     return value
 
 
@@ -292,7 +290,7 @@ def _from(item: Located, key: str) -> str | None:
         return None
     first, separator, last = text.partition("..")
     if not separator or last != "end":
-        raise item.error(f"{key}: {text!r} is not FIELD..end", key)
+        raise item.error(f"{key}: expected FIELD..end, got {text!r}", key)
     return first
 
 
@@ -305,7 +303,7 @@ def _all_bits(item: Located, kind: str) -> tuple[Bits, ...]:
     found: list[Bits] = []
     for name, entry in source.items():
         if not isinstance(entry, Located):
-            raise item.error(f"bits {name}: {entry!r} is not a mapping", "bits")
+            raise item.error(f"bits {name}: expected a mapping, got {entry!r}", "bits")
         entry.place = f"{item.place}: bits {name}"
         bits = _bits(name, entry, 8 * calcsize(f">{FIXED[kind]}"))
         if clash := next((other for other in found if other.mask & bits.mask), None):
@@ -321,11 +319,11 @@ def _bits(name: str, entry: Located, width: int) -> Bits:
     match = _PLACE.fullmatch(str(entry.require("at", (str, int))))
     low, high = (int(match["low"]), int(match["high"] or match["low"])) if match else (1, 0)
     if not low <= high < width:
-        raise entry.error(f"at: {entry['at']!r} is neither a bit nor a range of bits within 0-{width - 1}", "at")
+        raise entry.error(f"at: expected a bit or a range of bits within 0-{width - 1}, got {entry['at']!r}", "at")
     values = entry.optional("enum", list, [])
     for value in values:
         if not isinstance(value, str) or field_problem(value):
-            raise entry.error(f"enum: {value!r} is not a name", "enum")
+            raise entry.error(f"enum: expected a name, got {value!r}", "enum")
     if len(set(values)) < len(values) or len(values) > 1 << (high - low + 1):
         raise entry.error(
             f"enum: expected at most {1 << (high - low + 1)} different names, got {', '.join(values)}", "enum"

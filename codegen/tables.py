@@ -101,7 +101,7 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
         enumeration = _enumeration(item)
         module = snake_case(enumeration.name)
         if module in modules and enumeration.name not in names:
-            problems.add(item.problem(f"its module {module!r} is already in use", "name"))
+            problems.add(item.problem(f"the module name {module!r} is already in use", "name"))
         modules.add(module)
         return enumeration
 
@@ -117,7 +117,7 @@ def _error(item: Located) -> ErrorSpec:
     low, high = INTEGERS["int16"]
     code: int = item.require("code", int)
     if not low <= code <= high:
-        raise item.error(f"code {code} is not within {low} and {high}", "code")
+        raise item.error(f"code: expected {low} to {high}, got {code}", "code")
     flags = {key: item.optional(key, bool, False) for key in ("retriable", "invalid_metadata", "fatal")}
     return ErrorSpec(code, name, about=item.text("about"), **flags)
 

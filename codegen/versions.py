@@ -53,13 +53,13 @@ class Versions:
         match = _FORM.fullmatch(text)
         if match is None:
             shown = repr(text[:_SHOWN_CHARACTERS_MAX])
-            raise ValueError(f"{shown} is not a version range; write 3, 0-4, 2+ or none")
+            raise ValueError(f"{shown} is not a version range such as 3, 0-4, 2+ or none")
         if max(map(len, filter(None, match.group("first", "last")))) > _DIGITS_MAX:
-            raise ValueError(f"version range {text[:_SHOWN_CHARACTERS_MAX]} goes beyond {OPEN}, the highest version")
+            raise ValueError(f"version range {text[:_SHOWN_CHARACTERS_MAX]} exceeds {OPEN}, the highest version")
         first = int(match["first"])
         last = OPEN if match["open"] else int(match["last"] or first)
         if max(first, last) > OPEN:
-            raise ValueError(f"version range {text} goes beyond {OPEN}, the highest version")
+            raise ValueError(f"version range {text} exceeds {OPEN}, the highest version")
         if first > last:
             raise ValueError(f"version range {text} is reversed")
         return cls(first, last)

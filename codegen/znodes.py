@@ -204,7 +204,7 @@ def load_registry(path: Path) -> RegistrySpec:
     """
     documents = read_documents(path)
     if len(documents) != 1:
-        raise Located(path, 0).error(f"{len(documents)} documents instead of one")
+        raise Located(path, 0).error(f"expected one document, got {len(documents)}")
     document = documents[0]
     document.only(("znodes", "contents", "structures"))
     problems = Problems()
@@ -252,7 +252,7 @@ def _name(item: Located, problem: Callable[[str], str]) -> str:
     if reason := problem(name):
         raise item.error(f"name: {reason}", "name")
     if name in TAKEN_ZNODE_NAMES:
-        raise item.error(f"name: {name!r} is taken: the generated module imports it", "name")
+        raise item.error(f"name: {name!r} is reserved: the generated module imports this name", "name")
     item.place = name
     return name
 
@@ -262,22 +262,24 @@ def _znode(item: Located, contents: set[str]) -> ZnodeSpec:
     name = _name(item, constant_problem)
     path = item.required_text("path")
     if not _PATH.fullmatch(path):
-        raise item.error(f"path: {path!r} is not /name/{{parameter}}/prefix_{{parameter}}", "path")
+        raise item.error(f"path: expected the form /name/{{parameter}}/prefix_{{parameter}}, got {path!r}", "path")
     kinds: dict[str, object] = item.optional("parameters", dict, {})
     if _PARAMETER.findall(path) != list(kinds):
-        raise item.error("parameters: expected those of the path, in the same order", "parameters")
+        raise item.error("parameters: expected the parameters of the path, in the same order", "parameters")
     for parameter, kind in kinds.items():
         if kind not in PARAMETER_KINDS:
-            raise item.error(f"parameters: {parameter} is none of {', '.join(PARAMETER_KINDS)}", "parameters")
+            raise item.error(
+                f"parameters: unknown kind {parameter}; expected one of {', '.join(PARAMETER_KINDS)}", "parameters"
+            )
     mode = _one_of(item, "mode", MODES, MODES[0])
     if (mode == MODES[2]) != ("sequence" in kinds.values()):
         raise item.error(
-            "mode: a parameter of the kind sequence is required for sequential nodes, and only for them", "mode"
+            "mode: a parameter of the kind sequence is required for sequential nodes, and not allowed otherwise", "mode"
         )
     content = item.text("content")
     if content and content not in TEXT_CONTENTS and content not in contents:
         raise item.error(
-            f"content: {content} is neither a content type nor one of {', '.join(TEXT_CONTENTS)}", "content"
+            f"content: expected a content type or one of {', '.join(TEXT_CONTENTS)}, got {content}", "content"
         )
     return ZnodeSpec(
         name,
@@ -304,10 +306,10 @@ def _content(item: Located, structures: set[str]) -> ContentSpec:
         raise item.error(f"writes: {writes} is not within {versions}", "writes")
     fields = _fields(item, structures)
     if not any(each.name == "version" and each.type.name in ("version", "text_version") for each in fields):
-        raise item.error("fields: none is named version and has the type version or text_version", "fields")
+        raise item.error("fields: a field named version, of type version or text_version, is required", "fields")
     is_default = _one_of(item, "empty", ("default", "refused"), "refused") == "default"
     if is_default and not all(each.has_default or each.name == "version" for each in fields):
-        raise item.error("empty: a field has no default", "empty")
+        raise item.error("empty: every field must have a default", "empty")
     return ContentSpec(name, about, fields, versions, accepts, writes, is_default, _refuses_unknown(item))
 
 
@@ -346,14 +348,14 @@ def _field(item: Located, place: str, structures: set[str]) -> ZnodeFieldSpec:
     versions = _versions(item, "versions", ALL)
     has_default = "default" in item
     if versions != ALL and not has_default:
-        raise item.error("default: missing, although some versions lack the field", "default")
+        raise item.error("default: required, because some versions lack the field", "default")
     default = _default(item, kind) if has_default else None
     is_omitted = item.optional("omitted", bool, False)
     if is_omitted and not has_default:
-        raise item.error("omitted: a field without a default is always written", "omitted")
+        raise item.error("omitted: only allowed for a field with a default", "omitted")
     order = _one_of(item, "order", ORDERS, ORDERS[0])
     if "order" in item and not kind.keys:
-        raise item.error("order: only maps have one", "order")
+        raise item.error("order: only allowed for maps", "order")
     values: list[int | str] = item.optional("one_of", list, [])
     if not all(isinstance(value, int | str) and not isinstance(value, bool) for value in values):
         raise item.error("one_of: expected numbers or text", "one_of")
@@ -384,7 +386,7 @@ def _type(item: Located, structures: set[str]) -> ZnodeType:
         )
     name = form["name"]
     if name not in SCALARS and name not in structures:
-        raise item.error(f"type: {name} is neither a structure nor one of {', '.join(SCALARS)}", "type")
+        raise item.error(f"type: expected a structure or one of {', '.join(SCALARS)}, got {name}", "type")
     return ZnodeType(name, bool(form["array"]), form["keys"] or "", bool(form["nullable"]))
 
 
@@ -403,7 +405,7 @@ def _default(item: Located, kind: ZnodeType) -> object:
     if kind.name in ("string", "sanitized"):
         text: object = item.require("default", str)
         return text
-    raise item.error(f"default: a {kind.name} can only have null", "default")
+    raise item.error(f"default: must be null for a {kind.name}", "default")
 
 
 def _versions(item: Located, key: str, default: Versions) -> Versions:
@@ -418,5 +420,5 @@ def _versions(item: Located, key: str, default: Versions) -> Versions:
 def _one_of(item: Located, key: str, values: tuple[str, ...], default: str) -> str:
     value: str = item.optional(key, str, default)
     if value not in values:
-        raise item.error(f"{key}: {value!r} is not one of {', '.join(values)}", key)
+        raise item.error(f"{key}: expected one of {', '.join(values)}, got {value!r}", key)
     return value

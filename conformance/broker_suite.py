@@ -207,7 +207,11 @@ def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) 
         received = connection.receive(socket.receive())
     except (KafkaWireError, OSError) as error:
         return f"{type(error).__name__}: {error}"
-    return None if received.correlation_id == request.correlation_id else f"answers request {received.correlation_id}"
+    return (
+        None
+        if received.correlation_id == request.correlation_id
+        else f"the response is for request {received.correlation_id}"
+    )
 
 
 def _check_response(api: Api, version: int, data: bytes, connection: ClientConnection) -> str | None:
@@ -225,5 +229,5 @@ def _check_response(api: Api, version: int, data: bytes, connection: ClientConne
         pairs = enumerate(zip(again, data, strict=False))
         where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(data)))
         ours, theirs = again[where : where + 8].hex(), data[where : where + 8].hex()
-        return f"the re-encoded response differs from byte {where} on: {ours}, but the broker sent {theirs}"
+        return f"the re-encoded response differs from byte {where} onward: {ours}, but the broker sent {theirs}"
     return None

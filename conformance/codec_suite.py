@@ -41,7 +41,7 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
     """
     paths = _files(folder)
     if not paths:
-        raise FileNotFoundError(f"{folder} has no vectors")
+        raise FileNotFoundError(f"no vectors in {folder}")
     yield from _run_files(paths, engine, older=False)
     for release in sorted(path for path in folder.iterdir() if path.is_dir()):
         yield from _run_files(_files(release), engine, older=True)
@@ -61,7 +61,7 @@ def _run_files(paths: list[Path], engine: str, *, older: bool) -> Iterator[Suite
         except Exception as error:
             suite.add(path.name, f"cannot be read: {type(error).__name__}: {error}")
         if not suite.passed and not suite.failures:
-            suite.add(path.name, "holds no vectors")
+            suite.add(path.name, "contains no vectors")
         suite.seconds = (monotonic_ms() - start_ms) / 1000
         yield suite
 

@@ -121,7 +121,11 @@ def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
             return f"refused with {error!r}, but expected {vector['hex']}"
         expected = UnsupportedVersion if vector["kind"] == "absent-field" else EncodeError
         field = _snake(vector["path"].split(".")[-1])
-        return None if isinstance(error, expected) and field in str(error) else f"{error!r} does not name {field}"
+        return (
+            None
+            if isinstance(error, expected) and field in str(error)
+            else f"{error!r} does not mention the field {field}"
+        )
     if vector["outcome"] == "error":
         return f"encoded {encoded.hex()}, but expected an error"
     return None if encoded.hex() == vector["hex"] else f"encoded {encoded.hex()}, but expected {vector['hex']}"

@@ -28,7 +28,7 @@ __all__ = ["READ_ONLY", "UNSAFE", "Names", "requests"]
 
 #: APIs that are not called, and why.
 UNSAFE = {
-    ApiKey.SASL_HANDSHAKE: "changes what the connection expects next",
+    ApiKey.SASL_HANDSHAKE: "changes which requests the connection expects next",
     ApiKey.SASL_AUTHENTICATE: "ends the connection without a handshake before it",
     ApiKey.UNREGISTER_BROKER: "removes a broker",
     ApiKey.ADD_RAFT_VOTER: "changes the quorum",
@@ -47,7 +47,7 @@ UNSAFE = {
     ApiKey.BEGIN_QUORUM_EPOCH: "is for controllers",
     ApiKey.END_QUORUM_EPOCH: "is for controllers",
     ApiKey.ENVELOPE: "is for brokers",
-    ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka when it lists no transaction",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "gets no response from Kafka if it lists no transactions",
 }
 
 #: APIs that never change anything; these also get filled requests.

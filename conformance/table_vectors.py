@@ -203,7 +203,7 @@ def _compare_api(entry: dict[str, Any]) -> str | None:
     if key is None:
         return f"the key {entry['id']} is missing"
     if not entry["has_valid_version"]:
-        return "is listed, but removed" if key in APIS else None
+        return "is listed, although it was removed" if key in APIS else None
     api = APIS[key]
     ours = [
         (version, api.request_header_version(version), api.response_header_version(version))

@@ -56,4 +56,4 @@ def _loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
             return loop
 
         return eager
-    raise ValueError(f"KAFKAWIRE_TEST_LOOP={kind!r} is none of {', '.join(LOOP_KINDS)}")
+    raise ValueError(f"KAFKAWIRE_TEST_LOOP={kind!r} must be one of {', '.join(LOOP_KINDS)}")

@@ -100,7 +100,7 @@ def test_extension_is_used_where_it_can_be_built() -> None:
 
 def test_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.version_info", (3, 11, 1))
-    with pytest.raises(SetupError, match=r"Python 3\.11\.2 or newer is needed, .* is 3\.11\.1"):
+    with pytest.raises(SetupError, match=r"Python 3\.11\.2 or newer is required, but .* is 3\.11\.1"):
         check_python_version()
 
 

@@ -153,7 +153,7 @@ def test_an_explanation_does_not_excuse_too_few_kills(
     monkeypatch.setattr(mutants, "KILLED_SHARE_MIN", 0.51)
     write(tree, "tools/mutants_survivors.toml", mutants._entry(EQUAL))
     assert plant_all(monkeypatch) == 1
-    assert "2 faults, 50.0% killed, 51% needed" in capsys.readouterr().out
+    assert "2 faults, 50.0% killed, at least 51% required" in capsys.readouterr().out
 
 
 @pytest.mark.thorough

@@ -38,7 +38,7 @@ def test_drift_is_noticed_and_mended(
     capsys.readouterr()
     assert options.main(["--check"]) == 1
     assert capsys.readouterr().out == (
-        "differs from the declared options: docs/options.md; run python -m tools.options\n"
+        "docs/options.md differs from the declared options; run `python -m tools.options`\n"
     )
     assert (tmp_path / PAGE).read_text("utf-8") == "# Options\n"
 

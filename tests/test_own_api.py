@@ -49,7 +49,7 @@ EXAMPLE = ROOT / "examples" / "own_api"
 OUTPUT = """\
 Hello, Ann! (1) Bonjour, Luc ! (1)
 Hello, Ann! (2) Bonjour, Luc ! (2)
-INVALID_REQUEST: nobody to greet
+INVALID_REQUEST: the list of people is empty
 """
 
 
@@ -218,7 +218,7 @@ def test_a_refusal_is_an_error_of_the_client() -> None:
         finally:
             await client.close()
 
-    with greeting_broker() as broker, pytest.raises(BrokerError, match="nobody to greet") as caught:
+    with greeting_broker() as broker, pytest.raises(BrokerError, match="the list of people is empty") as caught:
         asyncio.run(run())
     assert caught.value.code == ErrorCode.INVALID_REQUEST
 

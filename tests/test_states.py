@@ -36,7 +36,7 @@ def test_drift_is_noticed_and_mended(
     monkeypatch.setattr(states, "ROOT", tmp_path)
     (tmp_path / "docs").mkdir()
     assert states.main(["--check"]) == 1
-    assert capsys.readouterr().out == "differs from the tables of edges: docs/states.md; run python -m tools.states\n"
+    assert capsys.readouterr().out == "docs/states.md differs from the tables of edges; run `python -m tools.states`\n"
     assert states.main([]) == 0
     assert states.main(["--check"]) == 0
     (tmp_path / "docs/states.md").write_text("# State machines\n", "utf-8")
@@ -74,7 +74,7 @@ def test_a_table_is_whole(machine: Machine) -> None:
     """Every target state is reachable from the initial ones, and every edge has a label."""
     edges = machine.edges
     events = [event for follows in (*edges.edges.values(), edges.from_any) for event in follows.values()]
-    assert all(re.fullmatch(r"[\w' ,.-]+", event) for event in events), "a label that Mermaid takes as it is"
+    assert all(re.fullmatch(r"[\w' ,.-]+", event) for event in events), "Mermaid must accept every label unquoted"
     reached = set(edges.first)
     while new := {after for before, after in edges if before in reached} - reached:
         reached |= new

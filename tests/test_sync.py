@@ -128,7 +128,7 @@ def test_documentation(asynchronous: type, blocking: type) -> None:
         whole, said = first_sentence(theirs), first_sentence(ours)
         clause = said.removesuffix(f"; see `kafkawire.{asynchronous.__name__}.{name}`")
         assert whole == clause or re.match(re.escape(clause) + r"[,;:]", whole), f"{blocking.__name__}.{name}"
-        assert said == whole or said != clause, f"{blocking.__name__}.{name} does not say where the rest is"
+        assert said == whole or said != clause, f"{blocking.__name__}.{name} does not say where the rest is described"
 
 
 @pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)

@@ -77,8 +77,8 @@ else:
         ({"host": None}, "host=None: expected a string"),
         ({"host": 5}, "host=5: expected a string"),
         ({"wall_ms": 5}, "wall_ms=5: expected a function"),
-        ({"data_dir": ""}, "data_dir='': expected the path of a folder"),
-        ({"data_dir": 5}, "data_dir=5: expected the path of a folder"),
+        ({"data_dir": ""}, "data_dir='': expected a folder path"),
+        ({"data_dir": 5}, "data_dir=5: expected a folder path"),
     ],
 )
 def test_arguments_that_cannot_be(given: dict[str, Any], text: str):

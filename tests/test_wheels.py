@@ -40,8 +40,8 @@ def test_right_contents(tmp_path: Path) -> None:
     [
         (NATIVE, "kafkawire/__main__.py", True, "contains no extension"),
         (PURE, EXTENSION, False, "contains an extension"),
-        (PURE, EXTENSION, True, "a wheel with extensions has another tag"),
-        (NATIVE, "kafkawire/__main__.py", False, "a wheel without extensions has another tag"),
+        (PURE, EXTENSION, True, "a wheel with extensions has the wrong tag"),
+        (NATIVE, "kafkawire/__main__.py", False, "a wheel without extensions has the wrong tag"),
         (PURE, "kafkawire/native.c", False, r"contains sources of extensions: kafkawire/native\.c"),
         (PURE, "kafkawire/native.pyx", False, r"contains sources of extensions: kafkawire/native\.pyx"),
         (PURE, "kafkawire/native_read.pxi", False, "contains sources of extensions"),

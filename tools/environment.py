@@ -76,7 +76,9 @@ def check_python_version() -> None:
     if sys.version_info < PYTHON_VERSION_MIN:
         found = ".".join(map(str, sys.version_info[:3]))
         least = ".".join(map(str, PYTHON_VERSION_MIN))
-        raise SetupError(f"Python {least} or newer is needed, {sys.executable} is {found}: `make PYTHON=python3.12 …`")
+        raise SetupError(
+            f"Python {least} or newer is required, but {sys.executable} is {found}; use `make PYTHON=python3.12 …`"
+        )
 
 
 def make_venv(venv: Path) -> None:
@@ -92,7 +94,7 @@ def make_venv(venv: Path) -> None:
     if created.returncode and install_first("python3-venv"):
         created = _create(venv)
     if created.returncode:
-        raise SetupError(f"`python3 -m venv` failed; Debian has it in python3-venv. It said:\n{created.stdout}")
+        raise SetupError(f"`python3 -m venv` failed; Debian has it in python3-venv. Its output:\n{created.stdout}")
 
 
 def install_package(venv: Path, extras: list[str]) -> None:
@@ -154,7 +156,7 @@ def missing_extension_note(folder: Path) -> str | None:
         missing = missing or not built.exists()
     if not missing:
         return None
-    failed = f"the C compiler ({_compiler()}) failed; `.venv/bin/python setup.py build_ext --inplace` shows how"
+    failed = f"the C compiler ({_compiler()}) failed; `.venv/bin/python setup.py build_ext --inplace` shows the error"
     return f"Note: the pure-Python engine is used, with the same results but slower, because {obstacle() or failed}."
 
 

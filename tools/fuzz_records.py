@@ -74,7 +74,7 @@ def check_records(case: Case) -> str | None:
     for engine, answer in zip(engines[1:], answers[1:], strict=True):
         for number, (left, right) in enumerate(zip_longest(answers[0], answer)):
             if left != right:
-                return f"step {number}: {engines[0]} gives {left!r}, {engine} {right!r}"
+                return f"step {number}: {engines[0]} gives {left!r}, but {engine} gives {right!r}"
     return None
 
 
@@ -214,7 +214,7 @@ def check_produced(case: Case) -> str | None:
     answers = [_checked(case.data, name) for name in names]
     for name, answer in zip(names[1:], answers[1:], strict=True):
         if answer != answers[0]:
-            return f"{names[0]} gives {answers[0]!r}, {name} {answer!r}"
+            return f"{names[0]} gives {answers[0]!r}, but {name} gives {answer!r}"
     if "refused" in answers[0]:
         return None
     size_bytes, *_, records_count, _ = answers[0]

@@ -65,7 +65,7 @@ def check_message(case: Case) -> str | None:
     answers = [_decoded(each, case.data) for each in codecs]
     for each, answer in zip(codecs[1:], answers[1:], strict=True):
         if not _same(answer, answers[0]):
-            return f"{codecs[0].engine} gives {answers[0]!r}, {each.engine} {answer!r}"
+            return f"{codecs[0].engine} gives {answers[0]!r}, but {each.engine} gives {answer!r}"
     message, end = answers[0]
     if not isinstance(message, Message):
         return None
@@ -74,7 +74,7 @@ def check_message(case: Case) -> str | None:
     encodings = [_encoded(each, answer[0]) for each, answer in zip(codecs, answers, strict=True)]
     for each, encoding in zip(codecs[1:], encodings[1:], strict=True):
         if encoding != encodings[0]:
-            return f"{codecs[0].engine} encodes {encodings[0]!r}, {each.engine} {encoding!r}"
+            return f"{codecs[0].engine} encodes {encodings[0]!r}, but {each.engine} encodes {encoding!r}"
     if isinstance(encodings[0], bytes):
         for each in codecs:
             again = _decoded(each, encodings[0])
@@ -105,7 +105,7 @@ def _encoded(messages: Codec[Message], message: Message) -> bytes | tuple[str, s
         error.add_note(f"encoding with {messages}")
         raise
     if parts != encoded:
-        raise AssertionError(f"{messages} encodes {encoded.hex()}, in parts {parts.hex()}")
+        raise AssertionError(f"{messages} encodes {encoded.hex()}, but in parts, it encodes {parts.hex()}")
     return encoded
 
 
@@ -145,7 +145,8 @@ def check_stream(case: Case) -> str | None:
     for chunks in (pieces, [case.data]):
         same_frames, same_refused = _received(chunks)
         if (same_frames, same_refused) != (frames, refused):
-            return f"{len(same_frames)} frames in pieces of {list(map(len, chunks))} bytes, {len(frames)} byte by byte"
+            sizes = list(map(len, chunks))
+            return f"{len(same_frames)} frames in pieces of {sizes} bytes, but {len(frames)} frames byte by byte"
     if not case.data.startswith(b"".join(map(frame, frames))):
         return f"{len(frames)} frames were received that are not in the stream"
     return None

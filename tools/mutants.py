@@ -410,7 +410,7 @@ def report(
             f"{SURVIVORS} explains a fault that no longer exists: {survivor.path} {survivor.place}: {survivor.edit!r}"
         )
     share = 1 - len(survived) / len(planted)
-    print(f"{len(planted)} faults, {share:.1%} killed, {KILLED_SHARE_MIN:.0%} needed")
+    print(f"{len(planted)} faults, {share:.1%} killed, at least {KILLED_SHARE_MIN:.0%} required")
     return 1 if unexplained or gone or share < KILLED_SHARE_MIN else 0
 
 

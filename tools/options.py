@@ -58,7 +58,7 @@ Options are keyword arguments: `Producer("broker:9092", linger_ms=20, compressio
 unknown names and values of the wrong type; a function that passes options on declares them as
 `**options: Unpack[ProducerKeywords]`.
 
-- Kafka's dotted names are also accepted, from a mapping: `Producer(**settings)` with
+- Kafka's dotted names are also accepted if you unpack a mapping: `Producer(**settings)` with
   `settings: dict[str, Any] = {"linger.ms": 20}`. As in a properties file, a number under Kafka's name may be text in
   decimal digits, and a boolean the text `true` or `false`; under kafkawire's own name, text is refused. The broker
   accepts text under every name.
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     paths = differing()
     for path in paths:
         if only_check:
-            print(f"differs from the declared options: {path}; run python -m tools.options")
+            print(f"{path} differs from the declared options; run `python -m tools.options`")
         else:
             (ROOT / path).write_text(generated_files()[path], "utf-8")
             print(f"wrote {path}")

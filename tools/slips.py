@@ -546,7 +546,7 @@ def _texts(node: ast.AST) -> set[str]:
 
 
 def _root(statement: ast.stmt) -> str:
-    """Return the name with which a statement begins, such as `a` in `a.b(c)`."""
+    """Return the name that a statement starts with, such as `a` in `a.b(c)`."""
     node: ast.AST = statement
     while (child := next(ast.iter_child_nodes(node), None)) is not None and not isinstance(node, ast.Name):
         node = child

@@ -170,9 +170,9 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "A classic group, in the broker",
             "reference_broker/groups/classic/group.py",
             CLASSIC_GROUP_EDGES,
-            "A rebalance leads from PREPARING_REBALANCE to STABLE. A group that a broker reads from its log, or that "
-            "was a consumer group, begins empty or stable. If a restart interrupts a rebalance, the log has no record "
-            "of it, and the members join again.",
+            "A rebalance takes the group from PREPARING_REBALANCE to STABLE. A group that a broker reads from its log, "
+            "or that was a consumer group, begins empty or stable. If a restart interrupts a rebalance, the log has no "
+            "record of it, and the members join again.",
         ),
         Machine(
             "A consumer group, in the broker",
@@ -297,7 +297,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("the page of the tables of edges is up to date")
         return 0
     if only_check:
-        print(f"differs from the tables of edges: {PATH}; run python -m tools.states")
+        print(f"{PATH} differs from the tables of edges; run `python -m tools.states`")
         return 1
     (ROOT / PATH).write_text(page(), "utf-8")
     print(f"wrote {PATH}")

@@ -240,14 +240,14 @@ def line_length(tree: Tree) -> Iterator[Place]:
     for source in _written(tree, CODE_SUFFIXES - {".py"}):
         for number, line in enumerate(source.lines, 1):
             if len(line) > LINE_LENGTH_MAX:
-                yield source.path, number, f"{len(line)} characters, {LINE_LENGTH_MAX} allowed"
+                yield source.path, number, f"{len(line)} characters; the limit is {LINE_LENGTH_MAX}"
 
 
 def file_length(tree: Tree) -> Iterator[Place]:
     """A file holds one concept."""
     for source in _written(tree, CODE_SUFFIXES):
         if len(source.lines) > FILE_LINES_MAX:
-            yield source.path, FILE_LINES_MAX, f"{len(source.lines)} lines, {FILE_LINES_MAX} allowed"
+            yield source.path, FILE_LINES_MAX, f"{len(source.lines)} lines; the limit is {FILE_LINES_MAX}"
 
 
 def function_length(tree: Tree) -> Iterator[Place]:
@@ -256,7 +256,7 @@ def function_length(tree: Tree) -> Iterator[Place]:
         for node in source.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
-                yield source.path, node.lineno, f"{node.name} has {lines} lines, {FUNCTION_LINES_MAX} allowed"
+                yield source.path, node.lineno, f"{node.name} has {lines} lines; the limit is {FUNCTION_LINES_MAX}"
 
 
 def module_docstring(tree: Tree) -> Iterator[Place]:
@@ -267,7 +267,7 @@ def module_docstring(tree: Tree) -> Iterator[Place]:
             yield source.path, 1, "no module docstring"
         elif len(documentation.strip().splitlines()) > DOCSTRING_LINES_MAX:
             lines = len(documentation.strip().splitlines())
-            yield source.path, 1, f"the module docstring has {lines} lines, but {DOCSTRING_LINES_MAX} are allowed"
+            yield source.path, 1, f"the module docstring has {lines} lines; the limit is {DOCSTRING_LINES_MAX}"
 
 
 def names(tree: Tree) -> Iterator[Place]:
@@ -304,7 +304,7 @@ def exports(tree: Tree) -> Iterator[Place]:
             n.name for n in source.module.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name[0] != "_"
         ]
         if public and not any("__all__" in _targets(node) for node in source.module.body):
-            yield source.path, 1, f"no __all__, though {public[0]} is public"
+            yield source.path, 1, f"no __all__, although {public[0]} is public"
 
 
 def purity(tree: Tree) -> Iterator[Place]:
@@ -317,7 +317,7 @@ def purity(tree: Tree) -> Iterator[Place]:
             modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             for module in modules:
                 if module.split(".")[0] in IMPURE - allowed:
-                    yield source.path, node.lineno, f"imports {module}"
+                    yield source.path, node.lineno, f"must not import {module}"
 
 
 def test_module(tree: Tree) -> Iterator[Place]:
@@ -381,7 +381,7 @@ def ignores(tree: Tree) -> Iterator[Place]:
         for number, line in enumerate(source.lines, 1):
             found = _IGNORE.search(line)
             if found and "`" not in line and not _IGNORE_WITH_REASON.match(found["rest"]):
-                yield source.path, number, "an ignore without a code and a reason"
+                yield source.path, number, "an ignore comment needs a code and a reason"
 
 
 def asserts(tree: Tree) -> Iterator[Place]:
@@ -393,10 +393,10 @@ def asserts(tree: Tree) -> Iterator[Place]:
     for source in _written(tree, {".py", ".pyx", ".pxi"}, PRODUCT):
         for node in source.nodes(ast.Assert):
             if not _only_narrows(node.test):
-                yield source.path, node.lineno, f"`assert {ast.unparse(node.test)}` decides something"
+                yield source.path, node.lineno, f"`assert {ast.unparse(node.test)}` is not a type assertion"
         for number, line in enumerate(source.lines if source.path.suffix != ".py" else (), 1):
             if line.strip().startswith("assert "):
-                yield source.path, number, f"`{line.strip()}` decides something"
+                yield source.path, number, f"`{line.strip()}` is not a type assertion"
 
 
 def _only_narrows(test: ast.expr) -> bool:
@@ -417,7 +417,7 @@ def sleeping(tree: Tree) -> Iterator[Place]:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             yields_only = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
             if name == "sleep" and not yields_only:
-                yield source.path, node.lineno, "a test sleeps"
+                yield source.path, node.lineno, "a test must not sleep"
 
 
 def skips(tree: Tree) -> Iterator[Place]:
@@ -425,7 +425,7 @@ def skips(tree: Tree) -> Iterator[Place]:
     for source in _written(tree, {".py"}, ("tests",)):
         for number, line in enumerate(source.lines, 1):
             if _SKIP.search(line) and str(source.path) != NEEDS:
-                yield source.path, number, f"a test that skips itself; the reasons for skips belong in {NEEDS}"
+                yield source.path, number, f"a test must not skip itself; the reasons for skips belong in {NEEDS}"
 
 
 def shared_tests(tree: Tree) -> Iterator[Place]:

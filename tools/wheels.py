@@ -127,7 +127,7 @@ def check_contents(wheel: Path, native: bool) -> None:
     if native != any(name.endswith(".so") for name in names):
         raise ReleaseError(f"{wheel.name} contains {'no extension' if native else 'an extension'}")
     if native == wheel.name.endswith("-none-any.whl"):
-        raise ReleaseError(f"{wheel.name}: a wheel {'with' if native else 'without'} extensions has another tag")
+        raise ReleaseError(f"{wheel.name}: a wheel {'with' if native else 'without'} extensions has the wrong tag")
 
 
 def _environment(python: Path, folder: Path) -> Path:

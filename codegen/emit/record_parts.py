@@ -51,7 +51,7 @@ def part(format_: RecordFormat, field: RecordField) -> Part:
     elif field.type in ("bytes", "string") and field.length == "varint":
         return Part.CONTENT
     kind = f"[]{field.type}" if field.array else field.type
-    raise ValueError(f"{format_.name}.{field.name}: the record engines have no code for a field {kind} like this")
+    raise ValueError(f"{format_.name}.{field.name}: the record engines do not support such a field of type {kind}")
 
 
 def passed(format_: RecordFormat) -> list[RecordField]:

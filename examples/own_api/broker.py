@@ -26,10 +26,10 @@ class Greeter:
         """Return a greeting for each person.
 
         Raises:
-            BrokerError: the request names no people; the broker returns this as an error response.
+            BrokerError: the request lists no people; the broker returns this as an error response.
         """
         if not request.people:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "nobody to greet")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "the list of people is empty")
         return GreetResponse(greetings=[self._greeting(person) for person in request.people])
 
     def _greeting(self, person: GreetRequest.Person) -> GreetResponse.Greeting:

@@ -103,7 +103,5 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
             raise ConfigurationError(shown, text, f"{name} is also given")
         values[name] = _ANY_CASE.get(name, str)(text) if option.parse is None else option.parse(text.strip())
     if "bootstrap_servers" not in values:
-        raise ConfigurationError(
-            f"{CLIENT_PREFIX}bootstrap.servers", None, "it is required, in the form host:port,host:port"
-        )
+        raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "required, in the form host:port,host:port")
     return values

@@ -77,7 +77,7 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
         except ConnectFailed as error:
             now_ms = monotonic_ms()
             if not attempts.failed(error, now_ms):
-                error.add_note(f"Attempts: {attempts.failures}, none begun after {limit_ms} ms.")
+                error.add_note(f"Attempts: {attempts.failures}, none started after {limit_ms} ms.")
                 raise
             _log.info("connecting again: %s", error)
         else:

@@ -278,7 +278,7 @@ class Decoder:
                     column[number]
                     for column in (rows.batches.magics, rows.batches.positions, rows.batches.base_offsets)
                 )
-                reason = f"timestamp {milliseconds[row].value} of a record is outside the range of Spark"
+                reason = f"timestamp {milliseconds[row].value} of a record is outside Spark's range"
                 damage = Damage(max(position, 0), 0, reason, _first_offset(magic, first_offset))
                 yield from self.add_damage(place, damage)
         columns = [arrays[name] for name in self._names]

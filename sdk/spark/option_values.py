@@ -253,7 +253,7 @@ def warn_of_streams(values: Mapping[str, object]) -> None:
     """
     for option, value in values.items():
         if value is not None:
-            _log.warning("%s=%s is for streams, and has no effect here", option, value)
+            _log.warning("%s=%s is only for streams and has no effect here", option, value)
 
 
 def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] = ()) -> str:

@@ -150,7 +150,9 @@ def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tu
             raise ConfigurationError("schema", f"{name} {kind}", "the column is repeated")
         names.append(name)
     if not names:
-        raise ConfigurationError("schema", "", "expected a column; to count rows, name a small one, such as partition")
+        raise ConfigurationError(
+            "schema", "", "expected at least one column; to count rows, select a small one, such as partition"
+        )
     return tuple(names)
 
 

@@ -196,12 +196,12 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
         for partition, found in partitions.items():
             number = int(partition) if partition.isascii() and partition.isdigit() else -1
             if not 0 <= number <= INT32_MAX:
-                raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is not a partition")
+                raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is not a partition number")
             if isinstance(found, bool) or not isinstance(found, int) or not lowest <= found <= INT64_MAX:
                 raise ConfigurationError(option, text, f"{found!r} of {topic}-{partition}: {allowed}")
             named[TopicPartition(topic, number)] = found
     if not named:
-        raise ConfigurationError(option, text, f"{expected}, but it names no partition")
+        raise ConfigurationError(option, text, f"{expected}, but the value lists no partition")
     return named
 
 
@@ -221,7 +221,7 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
         numbers = partitions if isinstance(partitions, list) else [None]
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT32_MAX:
-                raise ConfigurationError(option, text, f"{expected}, {topic!r} has {partitions!r}")
+                raise ConfigurationError(option, text, f"{expected}, but {topic!r} has {partitions!r}")
             found.add(TopicPartition(topic, number))
     return frozenset(found)
 

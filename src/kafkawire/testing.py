@@ -90,7 +90,7 @@ class Broker(Hinting, hints=BROKER):
         if ephemeral and data_dir is not None:
             raise ConfigurationError("data_dir", str(data_dir), "an ephemeral broker has no files")
         if data_dir is not None and (not isinstance(data_dir, str | os.PathLike) or data_dir == ""):
-            raise ConfigurationError("data_dir", data_dir, "expected the path of a folder")
+            raise ConfigurationError("data_dir", data_dir, "expected a folder path")
         is_temporary = data_dir is None and not ephemeral
         self._temporary = Path(tempfile.gettempdir(), f"kafkawire-{uuid4().hex}") if is_temporary else None
         self._data_dir = self._temporary if data_dir is None else Path(data_dir)

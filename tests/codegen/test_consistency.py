@@ -48,55 +48,90 @@ fields:
 """
 
 CASES = [
-    ("kind: data\nversions: 1-4", "kind: data\nversions: none", 1, "it has fields but no versions"),
-    ("versions: 1-4", "versions: 1+", 1, "versions: 1+ is open; name the newest version"),
-    ("flexible: 3+", "flexible: 5+", 1, "flexible: 5+ begins after the versions 1-4"),
-    ("flexible: 3+", "flexible: 3", 1, "flexible: 3 ends before the versions 1-4"),
+    ("kind: data\nversions: 1-4", "kind: data\nversions: none", 1, "the message has fields but no versions"),
+    ("versions: 1-4", "versions: 1+", 1, "versions: 1+ is open-ended; specify the newest version"),
+    ("flexible: 3+", "flexible: 5+", 1, "flexible: 5+ begins after the last of the versions 1-4"),
+    ("flexible: 3+", "flexible: 3", 1, "flexible: 3 ends before the last of the versions 1-4"),
     (
         "flexible: 3+",
         'flexible: 3+\nremoved: {"4.0": 0-1}',
         1,
-        "removed: versions 0-1 are not followed by 2, but by 1-4",
+        "removed: expected versions 0-1 to be followed by 2, got 1-4",
     ),
-    ("flexible: 3+", 'flexible: 3+\nremoved: {"4.0": none}', 1, "removed: none; leave out a release that removed no"),
+    (
+        "flexible: 3+",
+        'flexible: 3+\nremoved: {"4.0": none}',
+        1,
+        "removed: must not be none; leave out a release that removed no",
+    ),
     ("flexible: 3+", "flexible: 3+\ndeprecated: 0", 1, "deprecated: 0 is not within the versions 1-4"),
-    ("    versions: 2+\n", "    versions: 5+\n", 6, "structure Node: no version of 5+ exists"),
+    ("    versions: 2+\n", "    versions: 5+\n", 6, "structure Node: none of its versions 5+ exists in the message"),
     ("[]Node", "[]Nod", 13, "field nodes: structure Nod is not defined"),
     ('"[]Node"', "int32", 6, "structure Node is never used"),
     ("[]Part", "[]Node", 15, "structure Node is defined twice"),
     ("index, type: int32", 'index, type: "[]Part"', 19, "field index: a structure cannot hold itself: Part > Part"),
-    ("versions: 1-2, zero_copy", "versions: none, zero_copy", 14, "field blob: versions: none; leave out a field"),
+    (
+        "versions: 1-2, zero_copy",
+        "versions: none, zero_copy",
+        14,
+        "field blob: versions: must not be none; leave out a field",
+    ),
     (
         "versions: 1-2, zero_copy",
         "versions: 5+, zero_copy",
         14,
-        "field blob: versions: 5+ begins after the enclosing versions 1-4",
+        "field blob: versions: 5+ begins after the last of the enclosing versions 1-4",
     ),
     (
         "index, type: int32",
         "index, type: int32, versions: 4+",
         19,
-        "field parts.index: versions: 4+ begins after the enclosing",
+        "field parts.index: versions: 4+ begins after the last of the enclosing",
     ),
-    ("first, type: int32", "first, type: int32?", 20, "field first: nullable: a int32 has no form for null"),
-    ("first, type: int32", 'first, type: "[]int32", nullable: 0-2', 20, "field first: nullable: 0-2 is outside"),
+    ("first, type: int32", "first, type: int32?", 20, "field first: nullable: a field of type int32 cannot be null"),
+    ("first, type: int32", 'first, type: "[]int32", nullable: 0-2', 20, "field first: nullable: 0-2 is not within"),
     (
         "blob, type: bytes",
         "blob, type: bytes, nullable: 2, default: null",
         14,
-        "field blob: default null, but of its versions",
+        "field blob: default: null is allowed only in versions",
     ),
-    ("blob, type: bytes", "blob, type: bytes, flexible: 2+", 14, "field blob: flexible: 2+; only `none` is allowed"),
-    ("first, type: int32", "first, type: int32, flexible: none", 20, "field first: flexible: a int32 has no length"),
-    ("blob, type: bytes", "blob, type: string", 14, "field blob: zero_copy: only bytes and records"),
-    ("entity: topic_name", "entity: topic", 12, "field name: entity: topic is none of"),
-    ("name, type: string", "name, type: uuid", 12, "field name: entity: a topic_name is of type string, not uuid"),
-    ("name, type: string", "name, type: string, map_key: true", 12, "field name: map_key: only the elements"),
-    ('"[]Node"', "Node", 9, "field Node.node_id: map_key: only the elements"),
-    ("tag: 0", "tag: -1", 20, "field first: tag -1 is negative"),
+    (
+        "blob, type: bytes",
+        "blob, type: bytes, flexible: 2+",
+        14,
+        "field blob: flexible: expected `none` (a classic length in all versions), got 2+",
+    ),
+    (
+        "first, type: int32",
+        "first, type: int32, flexible: none",
+        20,
+        "field first: flexible: not allowed for a field of type int32, which has no length",
+    ),
+    (
+        "blob, type: bytes",
+        "blob, type: string",
+        14,
+        "field blob: zero_copy: only allowed for fields of type bytes or records",
+    ),
+    ("entity: topic_name", "entity: topic", 12, "field name: entity: unknown entity topic; expected one of"),
+    ("name, type: string", "name, type: uuid", 12, "field name: entity: a topic_name must be of type string, got uuid"),
+    (
+        "name, type: string",
+        "name, type: string, map_key: true",
+        12,
+        "field name: map_key: only allowed for fields of array elements",
+    ),
+    ('"[]Node"', "Node", 9, "field Node.node_id: map_key: only allowed for fields of array elements"),
+    ("tag: 0", "tag: -1", 20, "field first: tag: must be at least 0, got -1"),
     ("tag: 0", "tag: 2", 20, "field first: tag 2, but tag 0 is not used"),
-    ("versions: 3+, tag: 0", "versions: 2+, tag: 0", 20, "field first: tagged: 2-4, but only the versions 3+"),
-    ("tagged: 3+", "tagged: none", 21, "field second: tag 1, but it is tagged in no version"),
+    (
+        "versions: 3+, tag: 0",
+        "versions: 2+, tag: 0",
+        20,
+        "field first: tagged: 2-4 is not within the flexible versions 3+",
+    ),
+    ("tagged: 3+", "tagged: none", 21, "field second: tag 1, but the field is not tagged in any version"),
     (
         "versions: 2+, tag: 1, tagged: 3+",
         "versions: 4+, tag: 1, tagged: 3+",
@@ -109,10 +144,10 @@ CASES = [
         19,
         "a tagged field",
     ),
-    ("versions: 1-4", "versions: 1-129", 1, "versions: 1-129 exceed the limit of 128 versions"),
+    ("versions: 1-4", "versions: 1-129", 1, "versions: 1-129 exceeds the limit of 128 versions"),
     ("first, type: int32", "first, type: records", 20, "field first: a tagged field cannot hold records"),
     ("tag: 0", "tag: 2000000000", 20, "field first: tag 2000000000, but tag 0 is not used"),
-    ("name: Node\n", "name: Sample\n", 6, "structure Sample has the name of its message"),
+    ("name: Node\n", "name: Sample\n", 6, "structure Sample has the same name as its message"),
 ]
 
 
@@ -186,7 +221,7 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
         reasons = [problem.reason.partition(": field a: ")[2] for problem in caught.value.problems]
         # If the structures are listed from the outside in, the first one that is too deep is checked last.
         count = 1 if reverse else depth - STRUCTURE_DEPTH_MAX
-        assert reasons == [f"structures nested more than {STRUCTURE_DEPTH_MAX} deep"] * count
+        assert reasons == [f"structures are nested more than {STRUCTURE_DEPTH_MAX} levels deep"] * count
 
 
 def test_a_structure_without_fields_is_as_deep_as_others(write: Write) -> None:
@@ -223,7 +258,7 @@ def test_fields_of_structures_count_wherever_they_are_used(write: Write) -> None
     doubling = ["{name: a, type: int8}", *(f"{{name: a, type: S{n}}}, {{name: b, type: S{n}}}" for n in range(8))]
     load_file(write(nested(doubling)))
     with pytest.raises(
-        SchemaError, match=rf"Sample: 1535 fields, counting those of its structures; the limit is {FIELDS_MAX}"
+        SchemaError, match=rf"Sample: 1535 fields, including those of its structures; the limit is {FIELDS_MAX}"
     ):
         load_file(write(nested([*doubling, "{name: a, type: S8}, {name: b, type: S8}"])))
 
@@ -252,7 +287,9 @@ def test_listeners_are_known(write: Write) -> None:
         "api: Ping\nkey: 900\nlisteners: [zookeeper]\n"
         "request:\n  versions: 0\n  fields: []\nresponse:\n  versions: 0\n  fields: []\n"
     )
-    with pytest.raises(SchemaError, match="PingRequest: listeners: 'zookeeper' is none of broker, controller"):
+    with pytest.raises(
+        SchemaError, match="PingRequest: listeners: unknown listener 'zookeeper'; expected one of broker, controller"
+    ):
         load_file(path)
 
 

@@ -28,15 +28,15 @@ def folder(tmp_path: Path, texts: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        ({"a/a": METADATA.format("A"), "b/b": METADATA.format("A")}, "b.yaml:1: A is also in a/a.yaml"),
-        ({"a": A, "b": API.format(name="A", key=2)}, "b.yaml:5: ARequest is also in a.yaml"),
-        ({"a": A, "b": API.format(name="B", key=1)}, "b.yaml:5: BRequest: ARequest has the key 1"),
-        ({"l/a": METADATA.format("A"), "l/b": METADATA.format("B")}, "b.yaml:1: B: A has the key 4"),
-        ({"a-b": A}, "a-b.yaml: the path becomes the name of a module: 'a-b' is not snake_case"),
-        ({"import": A}, "import.yaml: the path becomes the name of a module: 'import' is a keyword"),
-        ({"a": A, "messages/a": API.format(name="B", key=2)}, "messages/a.yaml: the module a is also the module of"),
-        ({"a": A, "a/b": API.format(name="B", key=2)}, "a.yaml: the module a is also the package of a/b.yaml"),
-        ({"a": METADATA.format("A")}, "a.yaml:1: A: a metadata record belongs to the topic after which its folder"),
+        ({"a/a": METADATA.format("A"), "b/b": METADATA.format("A")}, "b.yaml:1: A is already defined in a/a.yaml"),
+        ({"a": A, "b": API.format(name="A", key=2)}, "b.yaml:5: ARequest is already defined in a.yaml"),
+        ({"a": A, "b": API.format(name="B", key=1)}, "b.yaml:5: BRequest: key 1 is already used by ARequest"),
+        ({"l/a": METADATA.format("A"), "l/b": METADATA.format("B")}, "b.yaml:1: B: key 4 is already used by A"),
+        ({"a-b": A}, "a-b.yaml: the path is not valid as a module name: 'a-b' is not snake_case"),
+        ({"import": A}, "import.yaml: the path is not valid as a module name: 'import' is a Python keyword"),
+        ({"a": A, "messages/a": API.format(name="B", key=2)}, "messages/a.yaml: the module name a is already used by"),
+        ({"a": A, "a/b": API.format(name="B", key=2)}, "a.yaml: the module name a is already used for the package of"),
+        ({"a": METADATA.format("A")}, "a.yaml:1: A: the folder of a metadata record must be named after"),
     ],
 )  # fmt: skip
 def test_files_that_do_not_fit_together(tmp_path: Path, texts: dict[str, str], reason: str) -> None:

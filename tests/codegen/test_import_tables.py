@@ -99,7 +99,7 @@ def test_errors_alone(tmp_path: Path) -> None:
         (CODES, {**NUMBERS, "enumerations": {}}, r"api_keys\.json: 'Colour\.Type' is missing"),
         (CODES, {**NUMBERS, "constants": {"Colours": {}}}, r"api_keys\.json: 'HOW_MANY' is missing"),
         ([{"name": "LATER"}], NUMBERS, r"error_codes\.json: 'code' is missing"),
-        ([1], NUMBERS, r"error_codes\.json: not such a table"),
+        ([1], NUMBERS, r"error_codes\.json: not a valid table"),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, schemas: Path, codes: Any, numbers: Any, reason: str) -> None:
@@ -111,7 +111,7 @@ def test_tables_that_do_not_fit(tmp_path: Path, schemas: Path, codes: Any, numbe
 def test_not_json(tmp_path: Path, schemas: Path) -> None:
     tables(tmp_path)
     (tmp_path / "api_keys.json").write_text("{")
-    with pytest.raises(SchemaError, match=r"api_keys\.json: not such a table"):
+    with pytest.raises(SchemaError, match=r"api_keys\.json: not a valid table"):
         imported(tmp_path, schemas)
     (tmp_path / "api_keys.json").unlink()
     with pytest.raises(SchemaError, match=r"api_keys\.json: cannot be read: No such file"):

@@ -44,9 +44,9 @@ def test_field(name: str) -> None:
         ("a\n", "not snake_case"),
         ("", "not snake_case"),
         ("é", "not snake_case"),
-        ("self", "taken"),
-        ("unknown_tags", "taken"),
-        *((word, "a keyword") for word in keyword.kwlist if word.islower()),
+        ("self", "reserved"),
+        ("unknown_tags", "reserved"),
+        *((word, "a Python keyword") for word in keyword.kwlist if word.islower()),
     ],
 )
 def test_wrong_field(name: str, reason: str) -> None:
@@ -99,11 +99,11 @@ def test_what_message_classes_have_is_taken() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("FetchRequst", "; is it FetchRequest?"),
-        ("fetchrequest", "; is it FetchRequest?"),
-        ("Fetc", "; is it FetchRequest?"),
-        ("OffsetComitKey", "; is it OffsetCommitKey?"),
-        ("offsetcommit", "; is it OffsetCommitKey?"),
+        ("FetchRequst", "; did you mean FetchRequest?"),
+        ("fetchrequest", "; did you mean FetchRequest?"),
+        ("Fetc", "; did you mean FetchRequest?"),
+        ("OffsetComitKey", "; did you mean OffsetCommitKey?"),
+        ("offsetcommit", "; did you mean OffsetCommitKey?"),
         ("Weather", ""),
         ("", ""),
         ("x" * 1_000_000, ""),

@@ -46,41 +46,46 @@ def test_a_format(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("type: int32,", "type: int128,", 5, "Parcel: field size: type: 'int128' is not a type"),
-        ("crc..end", "parts..end", 5, "field size: measures: there is no field parts"),
-        ("crc..end", "crc..flags", 5, "field size: measures: 'crc..flags' is not FIELD..end"),
+        ("type: int32,", "type: int128,", 5, "Parcel: field size: type: unknown type 'int128'"),
+        ("crc..end", "parts..end", 5, "field size: measures: unknown field parts"),
+        ("crc..end", "crc..flags", 5, "field size: measures: expected FIELD..end, got 'crc..flags'"),
         ("crc32c", "md5", 6, "field crc: checksum 'md5': expected one of crc32, crc32c"),
-        ("covers: flags", "covers: labels", 6, "field crc: covers: there is no field labels"),
-        ("at: 0-2", "at: low", 10, "field flags: bits kind: at: 'low' is neither a bit nor a range"),
+        ("covers: flags", "covers: labels", 6, "field crc: covers: unknown field labels"),
+        (
+            "at: 0-2",
+            "at: low",
+            10,
+            "field flags: bits kind: at: expected a bit or a range of bits within 0-15, got 'low'",
+        ),
         ("at: 5, about", "at: 5, abuot", 11, "unknown key 'abuot'"),
-        ("{at: 5, about: handle with care}", "5", 9, "field flags: bits is_fragile: 5 is not a mapping"),
-        ("name: label", "name: crc", 12, "field crc: it is used twice"),
+        ("{at: 5, about: handle with care}", "5", 9, "field flags: bits is_fragile: expected a mapping, got 5"),
+        ("name: label", "name: crc", 12, "field crc: the name is used twice"),
         (
             "flags.kind",
             "flags.sort",
             13,
-            "compressed_by: no field before this one has the bits flags.sort",
+            "compressed_by: no earlier field has bits named flags.sort",
         ),
         ("at: 5", "at: 2", 11, "field flags: bits is_fragile: at: 2 overlaps kind"),
-        ("at: 5", "at: 16", 11, "at: 16 is neither a bit nor a range of bits within 0-15"),
+        ("at: 5", "at: 16", 11, "at: expected a bit or a range of bits within 0-15, got 16"),
         ("at: 0-2, enum: [box, bag]", "at: 0, enum: [box, bag, tube]", 10, "enum: expected at most 2 different names"),
         ("length: varint", "lenght: varint", 12, "unknown key 'lenght'"),
-        ("type: bytes?, length: varint", "type: bytes?", 12, "length: required for bytes and strings, and only"),
+        ("type: bytes?, length: varint", "type: bytes?", 12, "length: required for bytes and strings, and not"),
         (
             "length: varint",
             "length: vary",
             12,
-            "length: required for bytes and strings, and only for them: one of int8, ",
+            "length: required for bytes and strings, and not allowed otherwise; one of int8, ",
         ),
         (
             "type: bytes?, length: varint",
             "type: int8, length: int8",
             12,
-            "length: required for bytes and strings, and only",
+            "length: required for bytes and strings, and not",
         ),
         ("kind: {at", "Kind: {at", 10, "field flags: bits Kind: name: 'Kind' is not snake_case"),
-        ("[box, bag]", "[Box, bag]", 10, "field flags: bits kind: enum: 'Box' is not a name"),
-        ("[box, bag]", "[5, bag]", 10, "field flags: bits kind: enum: 5 is not a name"),
+        ("[box, bag]", "[Box, bag]", 10, "field flags: bits kind: enum: expected a name, got 'Box'"),
+        ("[box, bag]", "[5, bag]", 10, "field flags: bits kind: enum: expected a name, got 5"),
         ("name: label", "name: Label", 12, "field Label: name: 'Label' is not snake_case"),
         (
             "bytes?, length: varint",
@@ -88,11 +93,11 @@ def test_a_format(write: Write) -> None:
             12,
             "field label: bits: a bytes cannot have named bits",
         ),
-        ("int32,", "int32, default: 2147483648,", 5, "default: 2147483648 is not within -2147483648 and 2147483647"),
-        ("int32,", "int32, const: -2147483649,", 5, "const: -2147483649 is not within -2147483648 and 2147483647"),
-        (", covers: flags..end", "", 6, "field crc: `checksum` and `covers` belong together"),
-        ("crc..end", "items..end", 5, "field size: measures: the field items has no fixed place"),
-        ("count: varint", "count: vary", 13, "count: 'vary' is neither a type of integer nor a field before this one"),
+        ("int32,", "int32, default: 2147483648,", 5, "default: expected -2147483648 to 2147483647, got 2147483648"),
+        ("int32,", "int32, const: -2147483649,", 5, "const: expected -2147483648 to 2147483647, got -2147483649"),
+        (", covers: flags..end", "", 6, "field crc: `checksum` and `covers` must be given together"),
+        ("crc..end", "items..end", 5, "field size: measures: the field items has no fixed position"),
+        ("count: varint", "count: vary", 13, "count: expected an integer type or an earlier field, got 'vary'"),
         ("    about: Something with a label.\n", "", 1, "'about' is missing"),
         ("about: Something with a label.", 'about: "two\\nlines"', 2, "about: "),
     ],
@@ -147,7 +152,7 @@ def test_the_formats_of_the_project() -> None:
 
 
 def test_a_file_holds_one_format(write: Write) -> None:
-    with pytest.raises(SchemaError, match="0 documents instead of one with a record format"):
+    with pytest.raises(SchemaError, match="expected one document with a record format, got 0 documents"):
         load_record_format(write(""))
 
 

@@ -51,10 +51,10 @@ def test_enumerations(write: Write) -> None:
     [
         ("code: -1", "code: 1", ":3: UNKNOWN: the code 1 is used twice"),
         ("UNKNOWN", "LATER", ":3: LATER: the name is used twice"),
-        ("fatal: true", "fatal: maybe", ":3: UNKNOWN: fatal: 'maybe' is not true or false"),
+        ("fatal: true", "fatal: maybe", ":3: UNKNOWN: fatal: expected true or false, got 'maybe'"),
         ("fatal: true", "colour: red", ":3: unknown key 'colour'"),
         ("code: -1, ", "", ":3: UNKNOWN: 'code' is missing"),
-        ("{code: -1, name: UNKNOWN, fatal: true}", "UNKNOWN", ":1: errors: 'UNKNOWN' is not a mapping"),
+        ("{code: -1, name: UNKNOWN, fatal: true}", "UNKNOWN", ":1: errors: expected a mapping, got 'UNKNOWN'"),
     ],
 )
 def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> None:
@@ -65,18 +65,18 @@ def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> No
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("RED: 1", "RED: one", ":5: Colour: RED: 'one' is not an integer"),
+        ("RED: 1", "RED: one", ":5: Colour: RED: expected an integer, got 'one'"),
         ("BLUE: -2", "RED: -2", ":6: key 'RED' is used twice"),
         ("    about: what it looks like\n", "", ":2: Colour: 'about' is missing"),
-        ("name: Colour", "name: Import", ":2: name: 'import' is a keyword of Python"),
+        ("name: Colour", "name: Import", ":2: name: 'import' is a Python keyword"),
         ("constants:", TWICE.format("Colour"), ":7: Colour: the name is used twice"),
         (
             "constants:",
             TWICE.format("COLOUR"),
-            ":7: COLOUR: its module 'colour' is already in use",
+            ":7: COLOUR: the module name 'colour' is already in use",
         ),
-        ("NO_COLOUR", "MODULES", ":8: name: 'MODULES' is taken"),
-        ("value: 2", "value: [2]", "COLOURS: value: .* is not an integer or text"),
+        ("NO_COLOUR", "MODULES", ":8: name: 'MODULES' is reserved"),
+        ("value: 2", "value: [2]", "COLOURS: value: expected an integer or text, got "),
     ],
 )
 def test_mistakes_in_enumerations(write: Write, old: str, new: str, reason: str) -> None:

@@ -113,7 +113,7 @@ def test_help_names_the_extra(capsys: pytest.CaptureFixture[str]) -> None:
         (["--verbose"], "kafkawire: no such option: --verbose; expected one of broker, cluster, codegen, conformance"),
         (["codegen", "nothing"], "kafkawire codegen: No such command 'nothing'."),
         (["codegen", "list", "--no-such-option"], "kafkawire codegen: No such option: --no-such-option"),
-        (["conformance", "codec", "--vectors", "nowhere"], "Invalid value for --vectors: there is no folder nowhere"),
+        (["conformance", "codec", "--vectors", "nowhere"], "Invalid value for --vectors: no such folder: nowhere"),
         (["broker"], "kafkawire broker: the following arguments are required: --data"),
     ],
 )

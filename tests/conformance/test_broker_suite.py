@@ -323,7 +323,7 @@ def test_where_a_response_differs_when_it_is_encoded_again() -> None:
     connection.request(HeartbeatRequest(), 4)
     data = bytes(4) + b"\0" + bytes(4) + bytes(2) + b"\x80\0"
     assert _check_response(api, 4, data, connection) == (
-        "the re-encoded response differs from byte 11 on: 00, but the broker sent 8000"
+        "the re-encoded response differs from byte 11 onward: 00, but the broker sent 8000"
     )
 
 

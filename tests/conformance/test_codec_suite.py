@@ -101,7 +101,7 @@ def test_an_unknown_file_is_a_failure(tmp_path: Path) -> None:
 )
 def test_a_file_without_vectors_is_a_failure(tmp_path: Path, name: str, content: bytes) -> None:
     (folder(tmp_path) / name).write_bytes(content)
-    assert reasons(suites(tmp_path)[name]) == ["holds no vectors"]
+    assert reasons(suites(tmp_path)[name]) == ["contains no vectors"]
 
 
 @pytest.mark.parametrize(

@@ -188,8 +188,8 @@ def test_a_frame_that_is_not_encoded_like_that_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("outcome", "changes", "failure"),
     [
-        ("error", {"kind": "null-not-allowed"}, "does not name"),
-        ("error", {"path": "some.otherField"}, "does not name other_field"),
+        ("error", {"kind": "null-not-allowed"}, "does not mention"),
+        ("error", {"path": "some.otherField"}, "does not mention the field other_field"),
         ("encoded", {"hex": "00"}, ", but expected 00"),
     ],
 )

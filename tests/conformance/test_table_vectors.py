@@ -97,7 +97,7 @@ def test_error_codes_are_compared_whole(change: dict[str, Any], failed: list[str
     ("change", "failure"),
     [
         ({"id": 4711}, "key 4711 is missing"),
-        ({"has_valid_version": False}, "is listed, but removed"),
+        ({"has_valid_version": False}, "is listed, although it was removed"),
         ({"message_name": "Publish"}, "expected Publish"),
         ({"listeners": ["controller"]}, "expected Produce on ['controller']"),
         ({"latest_version_unstable": True}, "expected Produce"),

@@ -202,7 +202,7 @@ class KafkaCluster:
             command = ["kafka.tools.StorageTool", "format", "--initial-controllers", voters, "-t", cluster_id]
             formats.append(subprocess.Popen([*java, *command, "-c", str(properties)], stdout=subprocess.DEVNULL))
         if sum(process.wait() for process in formats):
-            raise RuntimeError("the nodes of Apache Kafka could not be formatted")
+            raise RuntimeError("could not format the storage of the Apache Kafka nodes")
 
     def _launch(self, node: int) -> None:
         folder = self._folder / str(node)

@@ -513,7 +513,9 @@ class ClusterLoad:
                 if all(end == 0 or (at in committed and committed[at].offset >= end) for at, end in ends.items()):
                     return
                 if any(part.done() for part in parts):
-                    raise AssertionError(f"a part has ended, and {group} is at {committed} of {ends}")
+                    raise AssertionError(
+                        f"part of the load has ended, but {group} committed {committed}, expected {ends}"
+                    )
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _stored(self, topic: str) -> list[Stored]:

@@ -123,7 +123,7 @@ class Mixed:
         told_epoch = self.epoch()
         self.bench.resolve()
         if theirs is not None:
-            assert answers, f"{asked}: Apache Kafka answers {theirs}"
+            assert answers, f"{asked}: only Apache Kafka responded, with {theirs}"
             self.compare(asked, answers[0], theirs)
             self.lines.give(line)
         else:
@@ -158,7 +158,7 @@ class Mixed:
             try:
                 theirs = line.receive()
             except TimeoutError as error:
-                raise AssertionError(f"{waiting}: Apache Kafka waits, expected {answers[0]}") from error
+                raise AssertionError(f"{waiting}: Apache Kafka did not respond, expected {answers[0]}") from error
             if self.resolved_at is not None and time.monotonic() - self.resolved_at > _SECONDS_MAX:
                 self.is_over = True
                 return
@@ -188,7 +188,7 @@ class Mixed:
             # Kafka cannot upgrade a group whose new member does not support the others' protocol.
             self.is_over = True
             return
-        assert ours == theirs, f"{asked}: {ours}, Apache Kafka {theirs}"
+        assert ours == theirs, f"{asked}: expected {theirs}, as from Apache Kafka, got {ours}"
         self.script.answered(asked, other, self.assigned(other))
 
     def note_turn(self, was: object) -> None:
@@ -384,7 +384,7 @@ class Mixed:
                 theirs.group_state,
                 theirs.group_epoch,
                 theirs.assignment_epoch,
-            ), f"{group.state} {group.epoch} {group.assignment_epoch}, Apache Kafka {theirs}"
+            ), f"expected {theirs}, got {group.state} {group.epoch} {group.assignment_epoch}"
             ours = {name: self.described(group, name) for name in group.members}
             others = {
                 m.member_id: (
@@ -402,7 +402,7 @@ class Mixed:
                 for m in theirs.members
             }
             for name in {**ours, **others}:
-                assert ours.get(name) == others.get(name), f"{name}: {ours.get(name)}, Apache Kafka {others.get(name)}"
+                assert ours.get(name) == others.get(name), f"{name}: expected {others.get(name)}, got {ours.get(name)}"
         elif group is not None:
             (described,) = self.ask_kafka(DescribeGroupsRequest([self.group]), 6).groups
             members = {name: (m.instance_id, self.read(m.assignment)) for name, m in group.members.items()}
@@ -410,7 +410,7 @@ class Mixed:
                 m.member_id: (m.group_instance_id, self.read(bytes(m.member_assignment))) for m in described.members
             }
             ours, theirs = (group.state.value, members), (described.group_state, shown)
-            assert ours == theirs, f"{ours}, Apache Kafka {theirs}"
+            assert ours == theirs, f"expected {theirs}, as from Apache Kafka, got {ours}"
 
     def described(self, group: ConsumerGroup, name: str) -> object:
         member = group.members[name]

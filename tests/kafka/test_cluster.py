@@ -1,7 +1,8 @@
 """Clients keep working while three nodes are paused, killed and restarted, and leaders and coordinators move.
 
-Method: run a producer and a consumer while nodes come and go. Acknowledged records must be read exactly once; each
-delivery must be settled in time; calls must keep their limits; metadata requests are counted on the wire.
+Method: run a producer and a consumer while nodes come and go. Acknowledged records must be read exactly once, each
+delivery must be settled in time, and calls must stay within their time limits. Metadata requests are counted on the
+wire.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def test_leaders_move(cluster: KafkaCluster, io: str) -> None:
             stored = await load.finish()
             tasks[1].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        assert len(stored) == len(load.deliveries) == len(set(stored)), "all are stored, once"
+        assert len(stored) == len(load.deliveries) == len(set(stored)), "every record must be stored exactly once"
         assert set(load.read.values()) == {1}
         assert sorted(load.read) == sorted(stored)
         for each in (network, load.network):
@@ -227,7 +228,7 @@ def test_the_coordinator_is_killed_and_comes_back(cluster: KafkaCluster, protoco
             stored = await load.finish()
             tasks[1].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        assert len(stored) == len(load.deliveries) == len(set(stored)), "all are stored, once"
+        assert len(stored) == len(load.deliveries) == len(set(stored)), "every record must be stored exactly once"
         assert set(load.read.values()) == {1}, "the group did not rebalance"
         for each in (network, load.network):
             each.check_metadata(known)
@@ -266,14 +267,14 @@ def test_a_partition_without_a_leader_holds_up_no_other(cluster: KafkaCluster) -
             DeliveryTimedOut,
         }
         led = [load.settled[id(each)] - sent for number, _, each, sent in load.deliveries if number == 0]
-        assert max(led) < 1, "records of the partition that has a leader do not wait"
+        assert max(led) < 1, "records for the partition that has a leader must not wait"
         assert all(each.exception() is None for number, _, each, _ in load.deliveries if number == 0)
         assert len(set(stored)) == len(stored)
         assert set(load.read.values()) == {1}
         for each in (network, load.network):
             each.check_metadata(known)
             asked = [at for at in each.times[ApiKey.METADATA] if known <= at <= ended]
-            assert len(asked) <= 15, "the pauses have grown to a second"
+            assert len(asked) <= 15, "the pauses must have grown to a second"
 
     run(test())
 

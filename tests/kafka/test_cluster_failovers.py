@@ -110,7 +110,7 @@ def test_a_program_rides_through_failovers(cluster: ClusterOfThree, program: Pro
             process.communicate()
     assert sent == {"sent": COUNT, "failed": []}
     found = stored(cluster, topic)
-    assert set(found) == set(range(COUNT)), "everything that was acknowledged is stored"
+    assert set(found) == set(range(COUNT)), "every acknowledged record must be stored"
     if program.idempotent:
         assert len(found) == COUNT, "once"
     assert read["different"] == COUNT

@@ -121,7 +121,9 @@ class Pair:
             try:
                 answered.append((waiting, answer, line.receive()))
             except TimeoutError as error:
-                raise AssertionError(f"{waiting}: Apache Kafka waits, expected {shape(answer, self.names)}") from error
+                raise AssertionError(
+                    f"{waiting}: Apache Kafka did not respond, expected {shape(answer, self.names)}"
+                ) from error
             self.lines.give(line)
         self.waiting = still
         self.compare(answered)
@@ -153,7 +155,7 @@ class Pair:
         theirs = {name: name for name in self.names.values()}
         for asked, answer, other in answered:
             ours, kafkas = shape(answer, self.names), shape(other, theirs)
-            assert ours == kafkas, f"{asked}: {ours}, Apache Kafka {kafkas}"
+            assert ours == kafkas, f"{asked}: expected {kafkas}, as from Apache Kafka, got {ours}"
             self.script.answered(asked, answer)
 
     def message(self, asked: Asked, names: dict[str, str]) -> Message:

@@ -47,7 +47,7 @@ def test_consumer_offsets(printed: list[dict[str, Any]]) -> None:
     commits = of_type(printed, topic, "OffsetCommit")
     values = {each["key"]["group"]: each["value"] for each in commits}  # the last record of each group
     assert values["consumer-group"]["offset"] == 1
-    assert values["classic-group"] is None, "a deleted group has a tombstone"
+    assert values["classic-group"] is None, "a deleted group must leave a tombstone"
     (first, *_) = [each for each in commits if each["key"]["group"] == "classic-group"]
     assert (first["key"]["topic"], first["key"]["partition"], first["value"]["offset"]) == ("stamped", 0, 1)
     assert of_type(printed, topic, "GroupMetadata")[-1]["value"] is None

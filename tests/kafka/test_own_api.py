@@ -49,7 +49,7 @@ def greeting() -> Iterator[Broker]:
 
 def test_the_example(greeting: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(main(greeting.bootstrap))
-    assert capsys.readouterr().out.splitlines()[-1] == "INVALID_REQUEST: nobody to greet"
+    assert capsys.readouterr().out.splitlines()[-1] == "INVALID_REQUEST: the list of people is empty"
 
 
 def test_kafka_does_not_offer_it(kafka: ApacheKafka) -> None:

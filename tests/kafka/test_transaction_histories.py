@@ -78,7 +78,7 @@ class History:
             answer = self.pair.do(Initialize(transactional_id, timeout_ms, None, 5))
         assert answer.error_code == ErrorCode.NONE
         theirs = self.pair.theirs.names.producer_id(answer.producer_id)
-        assert theirs == answer.producer_id, "the compared files contain producer ids"
+        assert theirs == answer.producer_id, "the producer ids must be equal, because the compared files contain them"
         return Known(transactional_id, ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch), is_tv_2)
 
     def produce(

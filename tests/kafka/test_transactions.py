@@ -252,4 +252,4 @@ async def coordinator_of(bootstrap: str, key: str) -> int:
             return coordinator(response, key)[0]
         finally:
             connection.close()
-    raise AssertionError("no node answers")
+    raise AssertionError("no node responds")

@@ -103,7 +103,7 @@ def test_the_command_copies_offsets_that_both_kinds_go_on_from(
     in_kafka = {"offsets_storage": "kafka", "dual_commit_enabled": "false"}
     with scene.running():
         scene.begin()
-        assert main.main([*command, "kafka"]) == 1, "the group has a member"
+        assert main.main([*command, "kafka"]) == 1, "must be refused while the group has a member"
         scene.join(is_ours=False)
         for member in list(scene.members):
             scene.leave(member)

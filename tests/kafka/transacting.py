@@ -79,7 +79,7 @@ class Ours:
             for _ in range(_SLICES_MAX):
                 if answer.response is None:
                     self._bench.advance(0)
-            assert answer.response is not None, f"{request} waits"
+            assert answer.response is not None, f"no response to {request}"
             return self._bench.through(answer.response, version)
         return answer
 
@@ -312,7 +312,7 @@ class Pair:
             self.ours.learn(answer.producer_id, answer.producer_id)
             self.theirs.learn(answer.producer_id, other.producer_id)
         ours, theirs = shape(answer, self.ours.told), shape(other, self.theirs.told)
-        assert ours == theirs, f"{asked}: {ours}, Apache Kafka {theirs}"
+        assert ours == theirs, f"{asked}: expected {theirs}, as from Apache Kafka, got {ours}"
         return answer
 
     def await_state(self, asked: Asked | None) -> None:

@@ -30,7 +30,7 @@ def test_it_ends_with_a_killed_parent() -> None:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"1\n"
         parent.kill()
-        assert parent.stdout.read() == b"", "both have ended, since nobody holds the pipe"
+        assert parent.stdout.read() == b"", "both processes must have ended and closed the pipe"
 
 
 @LINUX.mark

@@ -41,5 +41,5 @@ def test_options_override_defaults() -> None:
 
 @pytest.mark.parametrize("name", ["broker.id", "zookeeper.connect", "listeners", "log.dirs", "log.dir"])
 def test_options_that_the_cluster_sets(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{name}='x': the cluster sets this property on each broker"):
+    with pytest.raises(ConfigurationError, match=f"^{name}='x': must not be given, because the cluster sets it"):
         checked_options({name: "x"})

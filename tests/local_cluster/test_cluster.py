@@ -98,11 +98,11 @@ def test_a_failed_start_leaves_nothing(tmp_path: Path, zookeeper: str, monkeypat
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"data_dir": ""}, "data_dir='': expected the path of a folder"),
-        ({"data_dir": 5}, "data_dir=5: expected the path of a folder"),
+        ({"data_dir": ""}, "data_dir='': expected a folder path"),
+        ({"data_dir": 5}, "data_dir=5: expected a folder path"),
         ({"brokers": 0}, "brokers=0: expected 1 to 100"),
         ({"zookeeper": "x"}, "zookeeper='x'"),
-        ({"options": {"listeners": "x"}}, "listeners='x': the cluster sets this property"),
+        ({"options": {"listeners": "x"}}, "listeners='x': must not be given, because the cluster sets it"),
     ],
 )
 def test_arguments_that_cannot_be(given: dict[str, Any], text: str) -> None:

@@ -99,7 +99,7 @@ def test_a_supervisor_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.M
     with socket.create_server(("127.0.0.1", 0)) as server:
         folder.control_path.write_text(json.dumps({"port": server.getsockname()[1], "secret": "s"}))
         if answer:
-            with pytest.raises(ClusterError, match="does not answer: timed out"):
+            with pytest.raises(ClusterError, match="is not responding: timed out"):
                 request_action(folder, "kill", "1")
             return
 
@@ -108,7 +108,7 @@ def test_a_supervisor_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.M
             connection, _ = await asyncio.to_thread(server.accept)
             connection.recv(1_000)
             connection.close()
-            with pytest.raises(ClusterError, match="ended before answering"):
+            with pytest.raises(ClusterError, match="ended before it responded"):
                 await asked
 
         monkeypatch.setattr(module, "_ANSWER_SECONDS", PATIENCE_SECONDS)

@@ -140,7 +140,7 @@ def test_what_others_do_to_the_process_is_seen(tmp_path: Path) -> None:
 
 def test_a_failed_start_names_the_log_and_its_end(tmp_path: Path) -> None:
     async def steps(scene: Scene) -> None:
-        text = r"^broker 1 ended with exit status 7 during startup; its log .*log ends: it cannot go on$"
+        text = r"^broker 1 ended with exit status 7 during startup; .*log ends with: it cannot go on$"
         with pytest.raises(ClusterError, match=text):
             await scene.member.start()
         assert scene.member.record.exit_status == 7
@@ -236,7 +236,7 @@ def test_actions_that_do_not_fit_the_state(tmp_path: Path) -> None:
         await member.kill()
         assert scene.states == []
         member.may_start = False
-        with pytest.raises(ClusterError, match=r"^broker 1 cannot start, since the cluster is stopping$"):
+        with pytest.raises(ClusterError, match=r"^broker 1 cannot start, because the cluster is stopping$"):
             await member.start()
         member.may_start = True
         await member.start()

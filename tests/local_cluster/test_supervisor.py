@@ -205,7 +205,7 @@ def test_actions_that_are_refused(tmp_path: Path, zookeeper: str) -> None:
         (ClusterSettings(brokers=0), "brokers=0: expected 1 to 100"),
         (ClusterSettings(brokers=BROKERS_MAX + 1), "brokers=101: expected 1 to 100"),
         (ClusterSettings(zookeeper="nowhere"), "zookeeper='nowhere': expected host:port, got 'nowhere'"),
-        (ClusterSettings(options={"broker.id": "1"}), "broker.id='1': the cluster sets this"),
+        (ClusterSettings(options={"broker.id": "1"}), "broker.id='1': must not be given, because the cluster sets it"),
     ],
     ids=["none", "too-many", "zookeeper", "option"],
 )

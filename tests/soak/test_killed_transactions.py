@@ -48,22 +48,22 @@ def test_committed_ones_are_there_and_no_others(client: RawClient) -> None:
 def test_what_is_wrong_is_noticed(client: RawClient) -> None:
     transactor = worked(client, 1)
     transactor.committed.add(1_000)
-    with pytest.raises(Failure, match="1 committed transactions are gone, including 1000"):
+    with pytest.raises(Failure, match="1 committed transactions are lost, including 1000"):
         transactor.check(client)
 
     transactor = worked(client, 2)
     transactor.undecided.clear()
-    with pytest.raises(Failure, match="was not committed, but exists"):
+    with pytest.raises(Failure, match="exists, although it was not committed"):
         transactor.check(client)
 
     transactor = worked(client, 3)
     transactor._last = WORKED
-    with pytest.raises(Failure, match=f"follows {WORKED}"):
+    with pytest.raises(Failure, match=f"follows transaction {WORKED}"):
         transactor.check(client)
 
     transactor = worked(client, 4)
     transactor._checked[TOPICS[0]] = 3
-    with pytest.raises(Failure, match=f"in {TOPICS[0]}"):
+    with pytest.raises(Failure, match=f"{TOPICS[0]} contains"):
         transactor.check(client)
 
     transactor = worked(client, 5)
@@ -91,5 +91,5 @@ def test_open_transaction_is_noticed(client: RawClient) -> None:
     transactor._ask = leave_open  # type: ignore[method-assign]  # simulates a connection that ends
     with pytest.raises(ConnectionError):
         transactor.work(client, Random(0))
-    with pytest.raises(Failure, match="a transaction hangs"):
+    with pytest.raises(Failure, match="a transaction is hanging"):
         transactor.check(client)

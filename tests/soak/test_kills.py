@@ -30,17 +30,17 @@ def test_what_is_missing_is_noticed(tmp_path, monkeypatch):
         plain, idempotent, synced = lives.writers
         assert plain.checked_offset
         plain.acknowledged[plain.checked_offset] = plain.sent
-        with pytest.raises(Failure, match="acknowledged numbers are lost"):
+        with pytest.raises(Failure, match="acknowledged records are lost"):
             lives.check(is_stopped=False)
         plain.acknowledged.clear()
         idempotent.checked_offset, idempotent.last_number = 0, -1
         with pytest.raises(Failure, match="was stored, but not acknowledged"):
             lives.check(is_stopped=False)
         idempotent.checked_offset, idempotent.last_number = 0, 10
-        with pytest.raises(Failure, match="0 at 0 follows 10"):
+        with pytest.raises(Failure, match="record 0 at offset 0 follows record 10"):
             lives.check(is_stopped=False)
         idempotent.checked_offset, idempotent.last_number, idempotent.acknowledged = 0, -1, {0: 5}
-        with pytest.raises(Failure, match="0 is at 0, but 5 was acknowledged there"):
+        with pytest.raises(Failure, match="record 0 is at offset 0, but record 5 was acknowledged"):
             lives.check(is_stopped=False)
         idempotent.acknowledged, sent = dict.fromkeys(range(1), 0), idempotent.sent
         idempotent.checked_offset, idempotent.last_number, idempotent.sent = 0, -1, 0

@@ -26,7 +26,7 @@ def test_a_reader_measures() -> None:
         asyncio.run(prepare(broker.bootstrap))
         reader = Reader(broker.bootstrap, "n", 2)
         try:
-            assert 0 <= reader.ask("idle 0.1") < 1_000, "must use less than a core"
+            assert 0 <= reader.ask("idle 0.1") < 1_000, "must use less than one core"
             reader.ask("mark")
             asyncio.run(produce(broker.bootstrap))
             assert reader.ask("read 2") > 0

@@ -89,7 +89,7 @@ class BrokerProcess:
         os.kill(self.pid, signal.SIGTERM)
         self._process.join(_TIMEOUT_SECONDS)
         status = self._process.exitcode
-        assert status is not None, "it does not stop"
+        assert status is not None, "the broker did not stop"
         return status
 
     @property

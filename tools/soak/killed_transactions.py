@@ -162,15 +162,15 @@ class Transactor:
         """
         left, right = (list(self._committed(client, topic)) for topic in TOPICS)
         if left != right:
-            raise Failure(f"{self.name}: {left} in {TOPICS[0]}, {right} in {TOPICS[1]}")
+            raise Failure(f"{self.name}: {TOPICS[0]} contains {left}, but {TOPICS[1]} contains {right}")
         for number in left:
             if number <= self._last:
-                raise Failure(f"{self.name}: transaction {number} follows {self._last}")
+                raise Failure(f"{self.name}: transaction {number} follows transaction {self._last}")
             if number not in self.undecided:
-                raise Failure(f"{self.name}: transaction {number} was not committed, but exists")
+                raise Failure(f"{self.name}: transaction {number} exists, although it was not committed")
             self._last = number
         if lost := self.committed - set(left):
-            raise Failure(f"{self.name}: {len(lost)} committed transactions are gone, including {min(lost)}")
+            raise Failure(f"{self.name}: {len(lost)} committed transactions are lost, including {min(lost)}")
         if (offset := self._offset(client)) != self._last + 1:
             raise Failure(f"{self.name}: the offset is {offset}, but the last transaction is {self._last}")
         self.kept += len(left)
@@ -185,7 +185,7 @@ class Transactor:
             request.isolation_level = IsolationLevel.READ_COMMITTED
             (found,) = client.ask(request, FETCH_VERSION, FetchResponse).responses[0].partitions
             if found.error_code:
-                raise Failure(f"{self.name}: {ErrorCode(found.error_code).name} at {offset} of {topic}")
+                raise Failure(f"{self.name}: {ErrorCode(found.error_code).name} at offset {offset} of {topic}")
             upcoming = sorted(found.aborted_transactions or (), key=lambda entry: entry.first_offset)
             before = offset
             try:
@@ -204,7 +204,10 @@ class Transactor:
             if offset == before:
                 break
         if offset < found.high_watermark:
-            raise Failure(f"{self.name}: a transaction hangs at {offset} of {topic}; the end is {found.high_watermark}")
+            raise Failure(
+                f"{self.name}: a transaction is hanging at offset {offset} of {topic}; "
+                f"the high watermark is {found.high_watermark}"
+            )
         self._checked[topic] = offset
 
     def _offset(self, client: RawClient) -> int:

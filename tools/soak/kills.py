@@ -134,7 +134,7 @@ class Writer:
         answer = client.receive(ProduceResponse).responses[0].partition_responses[0]
         number, count = self.in_flight[0]
         if answer.error_code:
-            raise Failure(f"{self.name}: {number} was refused: {ErrorCode(answer.error_code).name}")
+            raise Failure(f"{self.name}: record {number} was refused: {ErrorCode(answer.error_code).name}")
         for delta in range(count):
             self.acknowledged[answer.base_offset + delta] = number + delta
         self.in_flight.popleft()
@@ -152,24 +152,27 @@ class Writer:
         """
         for offset, number in self._stored(client):
             if number <= self.last_number:
-                raise Failure(f"{self.name}: {number} at {offset} follows {self.last_number}")
+                raise Failure(f"{self.name}: record {number} at offset {offset} follows record {self.last_number}")
             if number >= self.sent:
-                raise Failure(f"{self.name}: {number} at {offset} was never sent")
+                raise Failure(f"{self.name}: record {number} at offset {offset} was never sent")
             expected = self.acknowledged.pop(offset, None)
             if expected is None and (is_stopped or self.is_idempotent):
-                raise Failure(f"{self.name}: {number} at {offset} was stored, but not acknowledged")
+                raise Failure(f"{self.name}: record {number} at offset {offset} was stored, but not acknowledged")
             if expected not in (None, number):
-                raise Failure(f"{self.name}: {number} is at {offset}, but {expected} was acknowledged there")
+                raise Failure(
+                    f"{self.name}: record {number} is at offset {offset}, but record {expected} was acknowledged"
+                )
             if self.is_idempotent and number != self.last_number + 1:
-                raise Failure(f"{self.name}: {number} at {offset} follows {self.last_number}")
+                raise Failure(f"{self.name}: record {number} at offset {offset} follows record {self.last_number}")
             self.last_number = number
             self.checked_offset = offset + 1
         if self.is_idempotent and self.last_number != self.sent - 1:
-            raise Failure(f"{self.name}: the last number is {self.last_number}, but {self.sent - 1} was sent")
+            raise Failure(f"{self.name}: the last record is {self.last_number}, expected {self.sent - 1}")
         if self.acknowledged:
             offset, number = next(iter(self.acknowledged.items()))
             raise Failure(
-                f"{self.name}: {len(self.acknowledged)} acknowledged numbers are lost, such as {number} at {offset}"
+                f"{self.name}: {len(self.acknowledged)} acknowledged records are lost, "
+                f"such as {number} at offset {offset}"
             )
 
     def _stored(self, client: RawClient) -> Iterator[tuple[int, int]]:
@@ -226,7 +229,7 @@ class Committer:
             if found.error_code not in _RETRIABLE:
                 break
             if time.monotonic() > deadline:
-                raise Failure(f"{self.group}: the coordinator does not finish loading")
+                raise Failure(f"{self.group}: the coordinator did not finish loading")
         offset = max(found.topics[0].partitions[0].committed_offset, 0)
         if not self.acknowledged <= offset <= self.sent:
             raise Failure(f"{self.group}: committed {offset}, acknowledged {self.acknowledged}, and sent {self.sent}")

@@ -114,7 +114,7 @@ def audit(
     chosen = _asked(topics, since_ms, until_ms)
     _check_report(with_report)
     if split_bytes is not None and (type(split_bytes) is not int or not SPLIT_BYTES_MIN <= split_bytes <= INT64_MAX):
-        raise ConfigurationError("split_bytes", split_bytes, f"expected {SPLIT_BYTES_MIN} bytes or more")
+        raise ConfigurationError("split_bytes", split_bytes, f"expected at least {SPLIT_BYTES_MIN} bytes")
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
     options: dict[str, object] = {"startingTimestamp": since_ms, "endingTimestamp": until_ms, "topics": chosen}
     options["splitBytes"] = split_bytes

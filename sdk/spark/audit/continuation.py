@@ -87,7 +87,7 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
         ConfigurationError: the partition ends before that offset.
     """
     if next_offset > end_offset:
-        reason = f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; {WAY_OUT}"
+        reason = f"{partition} was read up to offset {next_offset}, but now ends at {end_offset}; {WAY_OUT}"
         raise ConfigurationError("out", out, reason)
 
 
@@ -103,7 +103,7 @@ def still_there(
     """
     gone = [name for name in topics if name not in there and name in next_offsets]
     if gone:
-        _log.warning("deleted since the last audit, their facts are kept: %s", ", ".join(gone))
+        _log.warning("partitions deleted since the last audit, whose facts are kept: %s", ", ".join(gone))
     return [name for name in topics if name not in gone]
 
 

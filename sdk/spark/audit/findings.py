@@ -105,8 +105,13 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
         detail = f"{_listed(each)}; counted by offsets, which may include markers and records that compaction removed"
         yield Finding(Severity.BAD, f"{_many(records, 'record')} probably lost", detail)
     for column, one, many, why in (
-        ("lostAltogether", "has no segment", "have no segment", "other files of it remain, or a checkpoint names it"),
-        ("lostAtStart", "lacks its first segment", "lack their first segment", "the leader epochs begin before it"),
+        (
+            "lostAltogether",
+            "has no segment",
+            "have no segment",
+            "other files remain, or a checkpoint lists the partition",
+        ),
+        ("lostAtStart", "lacks its first segment", "lack their first segment", "the leader epochs begin earlier"),
         (
             "lostAtEnd",
             "ends before its high watermark",
@@ -186,7 +191,7 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
     if late:
         text = f"{_many(len(late), 'partition')} with records at least a minute late"
         worst = span_text(max(row["maxLateMs"] for row in late))
-        yield Finding(Severity.NOTE, text, f"{_names(late)}: up to {worst} older than a record before them")
+        yield Finding(Severity.NOTE, text, f"{_names(late)}: up to {worst} older than an earlier record")
 
 
 def _of_transactions(summary: Summary) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ class AuditStore:
         if "://" in str(folder):
             raise ConfigurationError("out", str(folder), "the driver and the workers must share the folder")
         if found := _PATTERN.search(str(Path(folder).resolve())):
-            raise ConfigurationError("out", str(folder), f"Spark would treat part of its path as a pattern: {found[0]}")
+            raise ConfigurationError("out", str(folder), f"Spark would treat {found[0]} in the path as a pattern")
         self.folder = Path(folder).resolve()
         self._options = dict(options)
         self.before = self._read()
@@ -166,18 +166,18 @@ class AuditStore:
         except (FileNotFoundError, NotADirectoryError):
             foreign = sorted({each.name for each in self._listed()} - self._own_names())
             if foreign:
-                reason = f"it is neither empty nor an audit: it contains {', '.join(foreign[:3])}"
+                reason = f"expected an empty folder or an audit, but the folder contains {', '.join(foreign[:3])}"
                 raise ConfigurationError("out", str(self.folder), reason) from None
             return Manifest()
         except ValueError as error:
-            raise ConfigurationError("out", str(self.folder), f"{path.name} cannot be read: {error}") from None
+            raise ConfigurationError("out", str(self.folder), f"cannot read {path.name}: {error}") from None
         if found.pop("format", None) != _FORMAT:
-            raise ConfigurationError("out", str(self.folder), "its audit was made by another release of kafkawire")
+            raise ConfigurationError(
+                "out", str(self.folder), "the audit there was made by another release of kafkawire"
+            )
         manifest = Manifest(**found)
         if dict(manifest.options) != json.loads(json.dumps(self._options)):
-            reason = (
-                f"its audit was made with {json.dumps(manifest.options)}; different options need a different folder"
-            )
+            reason = f"the audit was made with {json.dumps(manifest.options)}; different options need another folder"
             raise ConfigurationError("out", str(self.folder), reason)
         return manifest._replace(runs=tuple(manifest.runs))
 
@@ -192,7 +192,7 @@ class AuditStore:
         if not self.folder.exists():
             return []
         if not self.folder.is_dir():
-            raise ConfigurationError("out", str(self.folder), "it is not a folder")
+            raise ConfigurationError("out", str(self.folder), "expected a folder")
         return list(self.folder.iterdir())
 
     def _link(self, name: str, target: str) -> None:

@@ -135,7 +135,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
     if one_of(values, own, _TOPICS) is None:
         raise ConfigurationError("subscribe", None, f"one of {', '.join(_TOPICS)} is required")
     if values.get("assign") == frozenset():
-        raise ConfigurationError("assign", "{}", "it names no partition")
+        raise ConfigurationError("assign", "{}", "expected at least one partition")
     least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise ConfigurationError("minOffsetsPerTrigger", least, f"expected at most maxOffsetsPerTrigger={most}")
@@ -158,7 +158,7 @@ def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
     for name in ("isolation.level", "isolation_level"):
         if client.pop(name, level) != level:
             raise ConfigurationError(
-                "isolationLevel", level, f"{CLIENT_PREFIX}{name} says otherwise; expected one of them"
+                "isolationLevel", level, f"{CLIENT_PREFIX}{name} is also given, with a different value"
             )
     client["isolation.level"] = level
 
@@ -175,7 +175,7 @@ def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
 def _extra(option: str, text: str) -> tuple[str, ...]:
     names = parse_columns(option, text)
     if of_files := [name for name in names if name in schema.OF_FILES]:
-        raise ConfigurationError(option, text, f"{of_files[0]} exists only when files are read")
+        raise ConfigurationError(option, text, f"{of_files[0]} is only available when files are read")
     return names
 
 
@@ -243,6 +243,6 @@ _OPTIONS: Final = OptionTable(
         "fetchOffset.retryIntervalMs": parse_number(0, INT32_MAX),
     },
     clients=ConsumerOptions,
-    advice=dict.fromkeys(("topic", "topics", "path"), "subscribe names topics"),
+    advice=dict.fromkeys(("topic", "topics", "path"), "use subscribe to select topics"),
     hint=f"; client options begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}bootstrap.servers",
 )

@@ -236,7 +236,7 @@ class _Reading:
         error = self._refusal
         if not isinstance(error, BrokerError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise self._timed_out()
-        what = f"{self._wanted.partition} is gone, but was to be read from offset {self._offset} to {self._end}"
+        what = f"{self._wanted.partition} no longer exists, but was to be read from {self._offset} to {self._end}"
         report_loss(what, fails=self._options.fails_on_loss, cause=error)
         self._end = self._offset
 

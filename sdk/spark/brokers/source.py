@@ -169,7 +169,7 @@ class KafkaWireReader(DataSourceReader):
 def _names(schema: StructType) -> tuple[str, ...]:
     names = columns.names_of(schema, (*columns.CONNECTOR, columns.HEADERS, *_EXTRAS))
     if columns.CORRUPT in names:
-        raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
+        raise ConfigurationError("schema", columns.CORRUPT, "only available when files are read")
     if of_files := [name for name in names if name in columns.OF_FILES]:
-        raise ConfigurationError("schema", of_files[0], "it exists only when files are read")
+        raise ConfigurationError("schema", of_files[0], "only available when files are read")
     return names

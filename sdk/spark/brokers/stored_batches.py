@@ -104,7 +104,7 @@ class StoredBatches(BlockingClient):
                 # Only damage was fetched, so nothing but the headers shows how far the damage extends.
                 claimed = extent(content)
                 if claimed.next_offset is None or claimed.next_offset <= offset:
-                    reason = f"nothing can be read from offset {offset} on: {claimed.damage or f'{len(content)} bytes'}"
+                    reason = f"cannot read from offset {offset} onward: {claimed.damage or f'{len(content)} bytes'}"
                     raise DecodeError(str(wanted.partition), 0, reason)
                 reached = claimed.next_offset
             elif reached < wanted.end:

@@ -141,17 +141,17 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         there = set(self._cluster.partitions({*begins, *ends, *self._gone}))
         self._gone.update(begins.keys() - there)
         for partition in sorted(begins.keys() - ends.keys()):
-            self._lose(f"{partition} is gone, but was to be read from offset {begins[partition]} on")
+            self._lose(f"{partition} no longer exists, but was to be read from offset {begins[partition]} onward")
         added = self._cluster.earliest([each for each in ends if each not in begins and each in there])
         ranges = []
         for partition, until in ends.items():
             begin = begins.get(partition, added.get(partition, 0))
             if partition in added and added[partition] > 0:
-                self._lose(f"{partition} is new and begins with offset {added[partition]}, not with 0")
+                self._lose(f"{partition} is new and begins at offset {added[partition]} instead of 0")
             if until < begin:
-                self._lose(f"{partition} ends at offset {until}, but was to be read from {begin} on")
+                self._lose(f"{partition} ends at offset {until}, but was to be read from {begin} onward")
             elif begin < until and partition not in there:
-                self._lose(f"{partition} is gone, but was to be read from offset {begin} to {until}")
+                self._lose(f"{partition} no longer exists, but was to be read from offset {begin} to {until}")
             else:
                 ranges.append(PartitionRange(partition, begin, until))
         options = self._options

@@ -40,4 +40,4 @@ def check_text(name: str, values: Any) -> None:
 
 def _check(name: str, values: Any, expected: str, *allowed: Callable[[pyarrow.DataType], bool]) -> None:
     if isinstance(values, pyarrow.Array) and not any(each(values.type) for each in (pyarrow.types.is_null, *allowed)):
-        raise ConfigurationError("column", f"{name} {values.type}", f"it must be {expected}")
+        raise ConfigurationError("column", f"{name} {values.type}", f"must be {expected}")

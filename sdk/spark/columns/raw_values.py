@@ -169,7 +169,7 @@ def _converted(name: str, column: pyarrow.Array, kind: pyarrow.DataType) -> pyar
     try:
         return column.cast(kind)
     except pyarrow.ArrowException as error:
-        raise ConfigurationError("column", f"{name} {column.type}", f"it must be {kind}: {error}") from None
+        raise ConfigurationError("column", f"{name} {column.type}", f"must be {kind}: {error}") from None
 
 
 def _value(
@@ -200,7 +200,7 @@ def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransacti
     found = [AbortedTransaction(each["producerId"], each["firstOffset"]) for each in listed.as_py() or () if each]
     for each in found:
         if None in each:
-            raise LocalProtocolError(f"{place}: {each} among the aborted: expected numbers")
+            raise LocalProtocolError(f"{place}: expected numbers in the aborted transaction, got {each}")
     return found
 
 

@@ -96,7 +96,7 @@ def _archive(path: str, file: Any) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:*")
     except tarfile.TarError as error:
-        raise ConfigurationError("path", path, f"it is not an archive: {error}") from None
+        raise ConfigurationError("path", path, f"not an archive: {error}") from None
 
 
 def _member(archive: tarfile.TarFile, name: str, path: str) -> IO[bytes]:

@@ -213,9 +213,9 @@ def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationErro
         paths: the paths that were searched.
         listed: the files that exist.
     """
-    reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
+    reason = "no segments were found: expected TOPIC-PARTITION/OFFSET.log"
     if names := packed_names(file.path for file in listed):
-        reason += f"; files that may contain some must be unpacked, or, if they are tar files, named as a path: {names}"
+        reason += f"; packed files must be unpacked or, if they are tar files, given as paths: {names}"
     return ConfigurationError("path", paths, reason)
 
 
@@ -243,7 +243,7 @@ def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None
     for path in listing.named:
         if not is_archive(path) and _key(without_packing(path).removesuffix(SWAP_SUFFIX), meant) is None:
             expected = "TOPIC-PARTITION/OFFSET.log" if pattern == FOLDER_PATTERN else "a path that pathPattern matches"
-            raise ConfigurationError("path", path, f"it is not a segment: expected {expected}")
+            raise ConfigurationError("path", path, f"not a segment: expected {expected}")
 
 
 def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedFile], dict[_Key, ListedFile]]:

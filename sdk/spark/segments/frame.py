@@ -80,7 +80,7 @@ def read_segments(
     names = parsed.columns if columns is None else _known(columns)
     if columns is not None and map_batches is None:
         if schema is not None:
-            reason = "schema is also given, and names the columns to read; expected only one of the two"
+            reason = "schema is also given, and selects the columns to read; expected only one of the two"
             raise ConfigurationError("columns", ", ".join(names), reason)
         schema = ddl(names)
     if not _opens(parsed.paths):
@@ -107,7 +107,7 @@ def _known(columns: Iterable[str]) -> tuple[str, ...]:
 
     names = tuple(columns)
     if not names:
-        raise ConfigurationError("columns", "", f"expected some of {', '.join(COLUMNS)}")
+        raise ConfigurationError("columns", "", f"expected one or more of {', '.join(COLUMNS)}")
     if unknown := [name for name in names if name not in COLUMNS]:
         raise ConfigurationError("columns", ", ".join(unknown), f"available columns: {', '.join(COLUMNS)}")
     return names

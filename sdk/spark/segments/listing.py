@@ -112,10 +112,10 @@ def pattern_at(path: str) -> int | None:
 def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
     """Return the files and folders that match a pattern, and record the paths missed on the way."""
     if pattern_at(path) is None:
-        raise ConfigurationError("path", path, "it does not exist")
+        raise ConfigurationError("path", path, "no such file or folder")
     found = {each.path: each for one in _alternatives(path) for each in _matching_one(system, one, passed_over)}
     if not found:
-        raise ConfigurationError("path", path, "nothing matches it")
+        raise ConfigurationError("path", path, "no file or folder matches the pattern")
     return [*found.values()]
 
 

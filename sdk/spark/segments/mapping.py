@@ -61,7 +61,7 @@ def _mapped(
         found = function(batch)
         if found is not None and not isinstance(found, pyarrow.RecordBatch | pyarrow.Table):
             kind = f"{type(found).__module__}.{type(found).__qualname__}".removeprefix("builtins.")
-            raise ConfigurationError("map_batches", kind, "it must return a pyarrow.RecordBatch, a Table or None")
+            raise ConfigurationError("map_batches", kind, "must return a pyarrow.RecordBatch, a Table or None")
         if found is None or not found.num_rows:
             continue
         for each in [found] if isinstance(found, pyarrow.RecordBatch) else found.to_batches():
@@ -76,7 +76,9 @@ def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordB
     try:
         arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
-        raise ConfigurationError("map_batches", str(batch.schema), f"it does not fit the schema: {error}") from None
+        raise ConfigurationError(
+            "map_batches", str(batch.schema), f"the columns do not fit the schema: {error}"
+        ) from None
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 

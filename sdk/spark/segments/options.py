@@ -315,7 +315,7 @@ def _text(option: str, value: object) -> str:
             return ",".join(_text(option, each) for each in value)
     except TypeError as error:
         raise ConfigurationError(
-            option, value, f"it contains a value that is neither text nor a number: {error}"
+            option, value, f"contains a value that is neither text nor a number: {error}"
         ) from None
     raise ConfigurationError(option, value, "expected text, a number, true or false, a list or a dictionary")
 
@@ -324,7 +324,9 @@ def _assigned(option: str, text: str) -> frozenset[TopicPartition]:
     """Return the partitions that JSON names; at least one is expected."""
     found = parse_partitions(option, text)
     if not found:
-        raise ConfigurationError(option, text, 'expected JSON such as {"orders":[0,1]}, but it names no partition')
+        raise ConfigurationError(
+            option, text, 'expected JSON such as {"orders":[0,1]}, but the value lists no partition'
+        )
     return found
 
 

@@ -170,7 +170,7 @@ def _part(
         if merged is not None and merged.path != segment.path:
             yield from _part(_in_merged(part, merged), files, options, rows)
             return
-        lost = "the file existed when the work was planned, but is gone: a broker removes old segments"
+        lost = "the file existed when the work was planned, but has since been removed; brokers remove old segments"
         yield from _lost(Damage(part.cuts[part.number].position, part.size_bytes, lost), place, options, rows)
         return
     with file:

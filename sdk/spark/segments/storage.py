@@ -95,7 +95,7 @@ class SegmentFiles:
         self._system = opened[0][1]
         for path, system, _ in opened:
             if system != self._system:
-                raise ConfigurationError("path", path, f"it is on a different file system from {opened[0][0]}")
+                raise ConfigurationError("path", path, f"not on the same file system as {opened[0][0]}")
         self._paths = [inside for _, _, inside in opened]
         self._pattern = pattern
         self._leap_bytes = LEAP_BYTES if isinstance(self._system, pyarrow.fs.LocalFileSystem) else WINDOW_BYTES

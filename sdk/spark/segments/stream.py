@@ -164,7 +164,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key, until in end.items():
             segments = partitions.get(key, [])
             if not segments and key not in start:
-                self._lose(f"{key} is gone, but was to be read up to offset {until}")
+                self._lose(f"{key} no longer exists, but was to be read up to offset {until}")
             first = segments[0].start_offset if segments else until
             begin = start.get(key, self._first(segments) if segments else until)
             if begin >= until:
@@ -204,13 +204,13 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _available(self, partitions: _Partitions, start: dict[str, int]) -> dict[str, int]:
         """Return the ends of the partitions."""
         gone = start.keys() - partitions.keys()
-        lost = {key: f"{key} is gone, but was to be read from offset {start[key]} on" for key in gone}
+        lost = {key: f"{key} no longer exists, but was to be read from offset {start[key]} onward" for key in gone}
         ends = {}
         for key, segments in partitions.items():
             begin = start.get(key, self._first(segments))
             reached = self._ends.of(segments[-1]).offset
             if reached < begin and key in start:
-                lost[key] = f"{key} ends at offset {reached}, but was to be read from {begin} on"
+                lost[key] = f"{key} ends at offset {reached}, but was to be read from {begin} onward"
             ends[key] = max(self._end(segments, begin), begin)
         for key in sorted(lost.keys() - self._lost):
             self._lose(lost[key])

@@ -142,6 +142,6 @@ def _prefix(option: str, text: str) -> str:
 _OPTIONS: Final = OptionTable(
     {_TOPIC: _topic, _ROW_IDS: parse_flag, _TRANSACTIONS: _prefix},
     clients=ProducerOptions,
-    advice=dict.fromkeys(("topics", "subscribe"), "topic names the topic of all rows"),
+    advice=dict.fromkeys(("topics", "subscribe"), "use topic to give the topic for all rows"),
     hint=f"; producer options begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}linger.ms",
 )

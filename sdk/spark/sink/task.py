@@ -51,7 +51,7 @@ def current_task(query_id: str | None) -> WriteTask:
     """
     context = TaskContext.get()
     if context is None:
-        raise LocalProtocolError("only Spark tasks can write, and this process runs none")
+        raise LocalProtocolError("only Spark tasks can write, and this process is not running one")
     if query_id is not None:
         return WriteTask(query_id, -1, context.partitionId())
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)

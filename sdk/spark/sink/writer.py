@@ -95,7 +95,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> None:
         if overwrite:
-            raise ConfigurationError("mode", "overwrite", "records are only added to topics: use append")
+            raise ConfigurationError("mode", "overwrite", "records can only be appended to topics: use append")
         self._sink = _Sink(options, schema, str(uuid4()))
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:

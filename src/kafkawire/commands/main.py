@@ -49,12 +49,12 @@ COMMANDS: Final = {
     "broker": Command("kafkawire.commands.broker.broker", "Run the reference broker.", is_service=True),
     "cluster": Command(
         "kafkawire.commands.cluster.cluster",
-        "Run brokers and a ZooKeeper on this machine; kill, pause, restart them.",
+        "Run brokers and a ZooKeeper server on this machine; kill, pause, restart them.",
         "cli,zookeeper",
         is_service=True,
     ),
     "codegen": Command(
-        "kafkawire.commands.schemas.codegen", "Schemas: import, generate, compare, document, explain bytes."
+        "kafkawire.commands.schemas.codegen", "Import, compare and document schemas; generate code; explain bytes."
     ),
     "conformance": Command(
         "kafkawire.commands.conformance.conformance", "Compare a codec or a broker with Apache Kafka."
@@ -65,7 +65,7 @@ COMMANDS: Final = {
     ),
     "groups": Command(
         "kafkawire.commands.groups.groups",
-        "Move the offsets of a group between ZooKeeper and Kafka.",
+        "Move a group's offsets between ZooKeeper and Kafka.",
         "cli,zookeeper",
     ),
     "pipeline": Command(

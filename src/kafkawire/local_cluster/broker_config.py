@@ -57,7 +57,7 @@ def checked_options(options: Mapping[str, str]) -> dict[str, str]:
     """
     for name, value in options.items():
         if name in _OWN:
-            raise ConfigurationError(name, value, "the cluster sets this property on each broker")
+            raise ConfigurationError(name, value, "must not be given, because the cluster sets it for each broker")
     return dict(options)
 
 

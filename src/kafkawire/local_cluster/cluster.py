@@ -62,7 +62,7 @@ class Cluster:
         options: Mapping[str, object] | None = None,
     ) -> None:
         if data_dir is not None and (not isinstance(data_dir, str | os.PathLike) or data_dir == ""):
-            raise ConfigurationError("data_dir", data_dir, "expected the path of a folder")
+            raise ConfigurationError("data_dir", data_dir, "expected a folder path")
         texts = {name: str(value) for name, value in (options or {}).items()}
         self._settings = ClusterSettings(brokers, zookeeper, texts)
         self._temporary = Path(tempfile.gettempdir(), f"kafkawire-{uuid4().hex}") if data_dir is None else None

@@ -88,7 +88,7 @@ class ControlServer:
         """
         request = json.loads(line)
         if not isinstance(request, dict) or not secrets.compare_digest(str(request.get("secret")), self._secret):
-            raise ValueError("this is not a request from a command")
+            raise ValueError("expected a JSON object with the cluster's secret")
         try:
             await self._act(str(request["action"]), request["member"])
         except (ClusterError, OSError) as error:
@@ -122,9 +122,9 @@ def request_action(folder: ClusterFolder, action: str, member: str | None) -> bo
             connection.sendall(json.dumps(request).encode() + b"\n")
             line = answers.readline(_LINE_BYTES_MAX)
         except OSError as error:
-            raise ClusterError(f"the supervisor of {folder.path} does not answer: {error}") from error
+            raise ClusterError(f"the supervisor of {folder.path} is not responding: {error}") from error
     if not line:
-        raise ClusterError(f"the supervisor of {folder.path} ended before answering")
+        raise ClusterError(f"the supervisor of {folder.path} ended before it responded")
     failure = json.loads(line)["error"]
     if failure is not None:
         raise ClusterError(str(failure))

@@ -96,7 +96,7 @@ class Member:
         if self.state.has_process:
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
         if not self.may_start:
-            raise ClusterError(f"{self.record.full_name} cannot start, since the cluster is stopping")
+            raise ClusterError(f"{self.record.full_name} cannot start, because the cluster is stopping")
         self._spawn()
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -247,7 +247,7 @@ class Member:
     def _failure(self) -> str:
         status = self.record.exit_status
         how = f"ended with exit status {status}" if status is not None else f"is {self.state.value}"
-        return f"{self.record.full_name} {how} during startup; its log {self.log} ends: {_last_line(self.log)}"
+        return f"{self.record.full_name} {how} during startup; {self.log} ends with: {_last_line(self.log)}"
 
 
 async def listens(address: Address) -> bool:

@@ -146,7 +146,7 @@ class Supervisor:
         self.folder.create()
         self._lock = self.folder.lock()
         if self._lock is None:
-            raise ClusterError(f"another process runs the cluster in {self.folder.path}; stop that one first")
+            raise ClusterError(f"another process is running the cluster in {self.folder.path}; stop it first")
         try:
             self._prepare()
             await self._control.start()
@@ -186,7 +186,7 @@ class Supervisor:
             if time.monotonic() > deadline:
                 name, unknown = next(iter(missing.items()))
                 ids = ", ".join(map(str, sorted(unknown)))
-                raise ClusterError(f"{name} has not learned of brokers {ids} within {_KNOWN_SECONDS:.0f} s")
+                raise ClusterError(f"{name} did not list brokers {ids} within {_KNOWN_SECONDS:.0f} s")
             await asyncio.sleep(_KNOWN_PAUSE_SECONDS)
 
     async def stop(self) -> None:
@@ -249,7 +249,9 @@ class Supervisor:
         before = end_left_members(self.folder)
         count = self._settings.brokers or (_BROKERS if before is None else len(before.brokers))
         if before is not None and count < len(before.brokers):
-            reason = f"{self.folder.path} has {len(before.brokers)} brokers, and a cluster cannot be started with fewer"
+            reason = (
+                f"the cluster in {self.folder.path} has {len(before.brokers)} brokers and cannot be started with fewer"
+            )
             raise ConfigurationError("brokers", count, reason)
         known = {} if before is None else {member.name: member for member in before.members}
         if self._settings.zookeeper is None:

@@ -90,7 +90,7 @@ def find_zookeeper() -> ZooKeeperProgram:
         *(() if classpath else ("its jars (pip install 'kafkawire[spark]', or on Debian: apt-get install zookeeper)",)),
     ]
     raise ClusterError(
-        f"to start a ZooKeeper on this machine, install {' and '.join(missing)}; or pass the address of one "
+        f"to start a ZooKeeper server on this machine, install {' and '.join(missing)}; or pass the address of one "
         "that is already running"
     )
 

@@ -49,5 +49,5 @@ def test_what_is_passed_is_sorted_by_name() -> None:
 def test_refused(name: str, changed: dict[str, Any]) -> None:
     fields = tuple(replace(field, **changed) if field.name == name else field for field in RECORD.fields)
     format_ = replace(RECORD, fields=fields)
-    with pytest.raises(ValueError, match=rf"^Record\.{name}: the record engines have no code for a field "):
+    with pytest.raises(ValueError, match=rf"^Record\.{name}: the record engines do not support such a field "):
         part(format_, format_.field(name))

@@ -141,7 +141,7 @@ def test_a_second_start_is_refused(
         lines_until(process, "files in")
         assert run("start", "--data", str(tmp_path), "--zookeeper", zookeeper) == 1
         assert capsys.readouterr().err == (
-            f"error: another process runs the cluster in {tmp_path}; stop that one first\n"
+            f"error: another process is running the cluster in {tmp_path}; stop it first\n"
         )
         assert process.poll() is None
 
@@ -157,8 +157,8 @@ def test_a_folder_without_a_cluster(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--option", "min.insync.replicas"), "'min.insync.replicas' is not of the form NAME=VALUE"),
-        (("--option", "broker.id=1"), "broker.id='1': the cluster sets this property on each broker"),
+        (("--option", "min.insync.replicas"), "expected NAME=VALUE, got 'min.insync.replicas'"),
+        (("--option", "broker.id=1"), "broker.id='1': must not be given, because the cluster sets it for each broker"),
         (("--brokers", "0"), "brokers=0: expected 1 to 100"),
         (("--zookeeper", "z"), "zookeeper='z': expected host:port, got 'z'"),
     ],

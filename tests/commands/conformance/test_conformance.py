@@ -57,7 +57,7 @@ def test_codec_without_vectors(tmp_path: Path) -> None:
         [
             "engine python",
             "  python requests.jsonl.gz: 0 passed, 1 failed",
-            "      requests.jsonl.gz: holds no vectors",
+            "      requests.jsonl.gz: contains no vectors",
             "0 passed, 1 failed",
         ],
     )
@@ -66,7 +66,7 @@ def test_codec_without_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("codec", "--vectors", "nowhere"), "there is no folder nowhere"),
+        (("codec", "--vectors", "nowhere"), "no such folder: nowhere"),
         (("codec", "--engine", "rust"), "native, python, construct"),
         (("run", "--bootstrap", "localhost:kafka"), "port 'kafka' is not a number"),
     ],
@@ -84,7 +84,7 @@ def test_an_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyP
     code, output = run("codec", "--vectors", str(tmp_path))
     assert (code, output.splitlines()[-1]) == (0, "38 passed, 0 failed")
     code, output = run("codec", "--vectors", str(tmp_path), "--engine", "native")
-    assert (code, output) == (2, "engine native: skipped, since the extension is not built\n")
+    assert (code, output) == (2, "engine native: skipped, because the extension is not built\n")
 
 
 def test_run(monkeypatch: pytest.MonkeyPatch) -> None:

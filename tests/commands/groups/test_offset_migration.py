@@ -35,7 +35,7 @@ def test_an_offset_that_would_go_back(scene: Scene) -> None:
     scene.put(T1, 9)
     scene.commit({T0: 6})
     shown = scene.run("kafka", code=1)
-    assert shown == "error: kafka has larger offsets: t-0 from 6 to 5; --force replaces them\n"
+    assert shown == "error: kafka has larger offsets: t-0 from 6 to 5; use --force to replace them\n"
     assert scene.in_kafka().keys() == {T0}
     scene.run("kafka", "--force")
     assert {each: found.offset for each, found in scene.in_kafka().items()} == {T0: 5, T1: 9}
@@ -43,7 +43,7 @@ def test_an_offset_that_would_go_back(scene: Scene) -> None:
 
 def test_only_some_of_many_offsets_are_named() -> None:
     copied = [offset_migration.CopiedOffset(TopicPartition("t", number), 1, 2) for number in range(7)]
-    with pytest.raises(offset_migration.MigrationRefused, match="t-4 from 2 to 1 and 2 more; --force"):
+    with pytest.raises(offset_migration.MigrationRefused, match="t-4 from 2 to 1 and 2 more; use --force"):
         offset_migration._check_goes_on(copied, offset_migration.Store.KAFKA)
 
 
@@ -81,5 +81,5 @@ def test_a_group_with_members_in_kafka(scene: Scene) -> None:
 def test_a_zookeeper_that_does_not_answer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.server.opens = False
     monkeypatch.setattr(offset_migration, "TIMEOUT_SECONDS", 0.01)
-    assert scene.run("kafka", code=1) == "error: no answer from the ZooKeeper of this test within 0.01 s\n"
+    assert scene.run("kafka", code=1) == "error: no response from the ZooKeeper of this test within 0.01 s\n"
     assert scene.server.sessions[0].is_closed

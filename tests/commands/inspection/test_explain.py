@@ -161,7 +161,7 @@ def test_a_message_of_many_rows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     (*_, last) = run("explain", "MetadataRequest", 0, data.hex()).splitlines()
     frame = (len(data) + 10).to_bytes(4, "big") + bytes.fromhex("0003 0000 00000007 ffff") + data
     for output in (last, run("explain", frame.hex()).splitlines()[-1]):
-        assert output.endswith(" bytes left out after 10 rows")
+        assert output.endswith(" bytes not shown, because the limit is 10 rows")
     rows, error = explain_message(MetadataRequest, 0, data)
     assert error is None
     assert b"".join(row.data for row in rows) == data
@@ -191,7 +191,7 @@ def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
     [
         (("HeartbeatRequest", 0, "00zz"), "not hexadecimal"),
         (("HeartbeatRequest", 99, "00"), "HeartbeatRequest has no version 99"),
-        (("HartbeatRequest", 0, "00"), "is it HeartbeatRequest?"),
+        (("HartbeatRequest", 0, "00"), "did you mean HeartbeatRequest?"),
         (("RecordBatch", 1, "00"), "RecordBatch has magic 2, not 1"),
         (("MessageSet", 2, "00"), "MessageSet has magic 0 and 1, not 2"),
         (("--api", "Fetch", "--api-version", 99, "00000000"), "FetchResponse has no version 99"),
@@ -243,7 +243,7 @@ def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
     path.write_bytes(bytes(8))
     for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):
         output = run("explain", *arguments, code=1)
-        assert f"{arguments[-1]} is a path, not a hexadecimal number: @{arguments[-1]} reads its bytes;" in output
+        assert f"{arguments[-1]} is a path, not a hexadecimal number: use @{arguments[-1]} to read its bytes;" in output
         assert f"`kafkawire dump {arguments[-1]}`" in output
 
 

@@ -46,7 +46,7 @@ def test_frames() -> None:
 
 def test_frames_without_the_folder() -> None:
     assert "no API has the key 910" in run("explain", REQUEST.hex(), code=1)
-    assert "no API is named 'greet'" in run("explain", RESPONSE.hex(), "--api", "greet", "--api-version", "2", code=1)
+    assert "unknown API 'greet'" in run("explain", RESPONSE.hex(), "--api", "greet", "--api-version", "2", code=1)
 
 
 def test_a_capture(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_the_folder_does_not_have_is_kafkas() -> None:
     ("name", "near"), [("GretRequest", "GreetRequest"), ("Hartbeat", "HeartbeatRequest"), ("RecordBach", "RecordBatch")]
 )
 def test_near_names_are_the_folders_and_kafkas(name: str, near: str) -> None:
-    with pytest.raises(ValueError, match=f"is it {near}\\?"):
+    with pytest.raises(ValueError, match=f"did you mean {near}\\?"):
         load_message(name, FOLDER)
 
 

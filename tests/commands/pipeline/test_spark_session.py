@@ -90,8 +90,8 @@ def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
     [
         (None, "java", "pyspark is not installed"),
         ("there", None, "no Java 17 or newer"),
-        ("there", "false", "false does not report its version: ''"),
-        ("there", "no-such-java", "no-such-java cannot be run: No such file"),
+        ("there", "false", "cannot find a Java version in the output of false: ''"),
+        ("there", "no-such-java", "cannot run no-such-java: No such file"),
     ],
 )
 def test_why_not(monkeypatch: pytest.MonkeyPatch, package: str | None, java: str | None, text: str) -> None:

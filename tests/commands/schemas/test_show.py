@@ -59,7 +59,7 @@ def test_a_record_batch() -> None:
     lines = run("show", "RecordBatch", 2).splitlines()
     assert "crc                     uint32    17            crc32c of attributes to the end" in lines
     assert "  compression           bits      0-2           none, gzip, snappy, lz4, zstd" in lines
-    assert lines[-1].endswith("their number is in records_count; compressed as given in attributes.compression")
+    assert lines[-1].endswith("the count is in records_count; compressed as given in attributes.compression")
 
 
 def test_message_sets() -> None:
@@ -80,8 +80,8 @@ def test_bodies_of_control_records(name: str) -> None:
         (("RecordBatch", 1), "error: RecordBatch has magic 2, not 1"),
         (("MessageSet", 2), "error: MessageSet has magic 0 and 1, not 2"),
         (("RecordBatch", "--form", "json"), "error: a record format can only be shown as layout, not as json"),
-        (("RecordBach",), "is it RecordBatch?"),
-        (("fetchrequest", 4), "is it FetchRequest?"),
+        (("RecordBach",), "did you mean RecordBatch?"),
+        (("fetchrequest", 4), "did you mean FetchRequest?"),
         (("HeartbeatRequest", 99), "HeartbeatRequest has no version 99"),
     ],
 )
@@ -100,7 +100,7 @@ def test_mistakes_with_schemas_of_ones_own(own: Path) -> None:
         ("FetchReqest", "FetchRequest"),
         ("RecordBach", "RecordBatch"),
     ):
-        assert f"is it {right}?" in run("show", wrong, 1, "--schemas", own, code=1)
+        assert f"did you mean {right}?" in run("show", wrong, 1, "--schemas", own, code=1)
 
 
 @pytest.mark.parametrize("form", ["layout", "json"])

@@ -58,7 +58,7 @@ def test_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({}, "kafka.bootstrap.servers=None: it is required, in the form host:port,host:port"),
+        ({}, "kafka.bootstrap.servers=None: required, in the form host:port,host:port"),
         ({**SERVERS, "bootstrap_servers": "b:1"}, "kafka.bootstrap_servers='b:1': bootstrap_servers is also given"),
         ({**SERVERS, "client.ids": "x"}, "kafka.client.ids='x': no such option; did you mean kafka.client.id?"),
         ({**SERVERS, "sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),

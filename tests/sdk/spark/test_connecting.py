@@ -57,7 +57,7 @@ def test_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectFailed, match="cannot connect to any broker: no route") as caught:
         connect(away.start, 3_000)
     assert away.pauses == [100, 200, 400, 800]
-    assert caught.value.__notes__ == ["Attempts: 5, none begun after 3000 ms."]
+    assert caught.value.__notes__ == ["Attempts: 5, none started after 3000 ms."]
 
 
 @pytest.mark.parametrize("error", [AuthenticationFailed("broker", "sasl"), ConnectionLost("as the test wants it")])

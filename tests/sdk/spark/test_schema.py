@@ -55,7 +55,7 @@ def test_types_of_a_users_schema() -> None:
 
 def test_schema_without_columns() -> None:
     """Arrow batches without columns have no rows, so a count would find nothing."""
-    with pytest.raises(ConfigurationError, match="schema='': expected a column"):
+    with pytest.raises(ConfigurationError, match="schema='': expected at least one column"):
         checked([])
 
 

@@ -41,7 +41,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
     try:
         config = None if given.config is None else read_config(given.config)
         options, data = _settings(parser, given, config)
-        files = "nothing on the disk" if data is None else f"files in {data}"
+        files = "in memory only" if data is None else f"files in {data}"
         serve(
             Address.parse("--listen", given.listen or _LISTEN, lowest_port=0),
             data,
@@ -99,7 +99,7 @@ def parser_for(program: str) -> Parser:
     parser = Parser(
         program, "Run the reference broker until it is interrupted. Print its address once it accepts connections."
     )
-    parser.add_argument("--data", metavar="FOLDER", help="folder of the broker's files; created if it does not exist")
+    parser.add_argument("--data", metavar="FOLDER", help="folder for the broker's files; created if it does not exist")
     parser.add_argument("--ephemeral", action="store_true", help="keep everything in memory and write no files")
     parser.add_argument(
         "--config", metavar="FILE", help="properties file with Kafka's option names, such as server.properties"
@@ -107,7 +107,7 @@ def parser_for(program: str) -> Parser:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"where to listen; port 0 takes a free port (default: listeners in --config, or {_LISTEN})",
+        help=f"where to listen; port 0 picks a free port (default: listeners in --config, or {_LISTEN})",
     )
     parser.add_argument(
         "--option",
@@ -115,7 +115,7 @@ def parser_for(program: str) -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a broker option, by its name here or in Kafka, such as num.partitions=3; repeatable",
+        help="a broker option, by its own name or Kafka's, such as num.partitions=3; repeatable",
     )
     return parser
 
@@ -123,5 +123,5 @@ def parser_for(program: str) -> Parser:
 def _option(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
     return name, value

@@ -40,7 +40,7 @@ __all__ = ["app", "run"]
 
 _log = logging.getLogger("kafkawire.cluster")
 
-app = new_app("Run brokers and a ZooKeeper on this machine. ID is a broker's id, or zookeeper.")
+app = new_app("Run brokers and a ZooKeeper server on this machine. ID is a broker's id, or zookeeper.")
 run = partial(run_app, app)
 
 #: How often a live table is redrawn.
@@ -60,18 +60,19 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a broker, or zo
 def start(
     data: Data,
     brokers: Annotated[
-        int | None, typer.Option(metavar="N", help="The number of brokers; by default as many as the folder has, or 3.")
+        int | None,
+        typer.Option(metavar="N", help="The number of brokers; by default, as many as the folder has, or 3."),
     ] = None,
     zookeeper: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="A running ZooKeeper, as in zookeeper.connect; by default one is started."
+            metavar="HOST:PORT", help="A running ZooKeeper server, as in zookeeper.connect; by default, one is started."
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="A property of all brokers, such as min.insync.replicas=2; repeatable."
+            metavar="NAME=VALUE", help="A property for all brokers, such as min.insync.replicas=2; repeatable."
         ),
     ] = None,
 ) -> None:
@@ -146,7 +147,7 @@ def _read_options(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{each!r} is not of the form NAME=VALUE", param_hint="--option")
+            raise typer.BadParameter(f"expected NAME=VALUE, got {each!r}", param_hint="--option")
         options[name.strip()] = value.strip()
     return options
 

@@ -22,10 +22,12 @@ _Junit = Annotated[Path | None, typer.Option("--junit", help="Write the results 
 
 @app.command()
 def codec(
-    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; by default the package's own.")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; by default, the package's own.")] = None,
     engine: Annotated[
         list[str] | None,
-        typer.Option(help="The engine: native, python or construct; repeatable. By default, all that are built."),
+        typer.Option(
+            help="An engine: native, python or construct; repeatable. By default, all engines that are built."
+        ),
     ] = None,
     junit: _Junit = None,
 ) -> None:
@@ -35,13 +37,15 @@ def codec(
 
     folder = vectors or VECTORS
     if not folder.is_dir():
-        raise typer.BadParameter(f"there is no folder {folder}", param_hint="--vectors")
+        raise typer.BadParameter(f"no such folder: {folder}", param_hint="--vectors")
     suites: list[Suite] = []
     for name in engine or ENGINES:
         if name not in ENGINES:
-            raise typer.BadParameter(f"{name!r}: expected one of {', '.join(ENGINES)}", param_hint="--engine")
+            raise typer.BadParameter(
+                f"unknown engine {name!r}; expected one of {', '.join(ENGINES)}", param_hint="--engine"
+            )
         if name == "native" and native is None:
-            typer.echo(f"engine {name}: skipped, since the extension is not built")
+            typer.echo(f"engine {name}: skipped, because the extension is not built")
             if engine:
                 raise typer.Exit(2)
             continue
@@ -65,8 +69,8 @@ def _close(suites: list[Suite], junit: Path | None) -> None:
 @app.command("run")
 def run_suite(
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a plaintext listener.")],
-    topic: Annotated[str, typer.Option(help="The topic that requests name; it need not exist.")] = "",
-    group: Annotated[str, typer.Option(help="The group that requests name; it need not exist.")] = "",
+    topic: Annotated[str, typer.Option(help="The topic to use in requests; it need not exist.")] = "",
+    group: Annotated[str, typer.Option(help="The group to use in requests; it need not exist.")] = "",
     timeout_seconds: Annotated[float, typer.Option(help="How long to wait for a response.")] = 10.0,
     junit: _Junit = None,
 ) -> None:

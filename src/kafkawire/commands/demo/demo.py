@@ -72,7 +72,7 @@ class DemoFailed(Exception):
 def demo(
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a broker to use; the embedded broker by default.")] = "",
     file: Annotated[
-        Path | None, typer.Option(help="The text file to produce; by default one that comes with Python.")
+        Path | None, typer.Option(help="The text file to produce; by default, one that comes with Python.")
     ] = None,
     compression: Annotated[str, typer.Option(help="The codec: none, gzip, snappy, lz4 or zstd.")] = "zstd",
     spark: Annotated[bool, typer.Option(help="Also decode the segment files with PySpark, if it can run.")] = True,
@@ -108,7 +108,9 @@ def demo(
 def _default_input() -> Path:
     spec = importlib.util.find_spec(DEFAULT_INPUT)
     if spec is None or spec.origin is None:
-        raise typer.BadParameter(f"{DEFAULT_INPUT} is not part of this Python; name a text file", param_hint="--file")
+        raise typer.BadParameter(
+            f"{DEFAULT_INPUT} is not part of this Python installation; specify a text file", param_hint="--file"
+        )
     return Path(spec.origin)
 
 
@@ -223,8 +225,8 @@ class _Run:
         if self._broker is not None:
             self._broker.end(signal.SIGKILL)
             _step("broker killed (SIGKILL)", "no flush, no goodbye")
-            _step("broker started again", f"on the same files, up in {self._broker.start() * 1000:.0f} ms")
-        await self._consume(len(self._lines), "the group resumed where it had committed")
+            _step("broker started again", f"with the same files, ready in {self._broker.start() * 1000:.0f} ms")
+        await self._consume(len(self._lines), "the group resumed from its committed offsets")
         self._check()
         if self._broker is not None:
             await self._count_with_spark()
@@ -309,7 +311,7 @@ class _Run:
         counts = await asyncio.to_thread(self._spark.counts)
         if sum(counts.values()) != len(self._lines):
             raise DemoFailed(
-                f"Spark found {sum(counts.values())} records in the segment files, but {len(self._lines)} are expected"
+                f"Spark found {sum(counts.values())} records in the segment files, expected {len(self._lines)}"
             )
         _step(
             "decoded with PySpark",

@@ -53,7 +53,7 @@ class SparkCount:
         output, _ = self._process.communicate("go\n", TIMEOUT_SECONDS)
         lines = output.splitlines()
         if not lines:
-            raise ValueError(f"Spark ended with status {self._process.returncode} and without an answer")
+            raise ValueError(f"Spark ended with status {self._process.returncode} without printing a result")
         return {int(partition): count for partition, count in json.loads(lines[-1]).items()}
 
     def stop(self) -> None:

@@ -27,10 +27,12 @@ def _groups() -> None:
 @app.command()
 def migrate_offsets(
     group: Annotated[str, typer.Argument(help="The id of the group; none of its members may be running.")],
-    bootstrap: Annotated[str, typer.Option(help="HOST:PORT,… of brokers.")],
-    zookeeper: Annotated[str, typer.Option(help="HOST:PORT,…/CHROOT, as in Kafka's zookeeper.connect.")],
-    to: Annotated[Store, typer.Option(help="The store to copy the offsets to, from the other one.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be copied, and copy nothing.")] = False,
+    bootstrap: Annotated[str, typer.Option(help="Addresses of brokers: HOST:PORT,…")],
+    zookeeper: Annotated[
+        str, typer.Option(help="ZooKeeper's address, HOST:PORT,…/CHROOT, as in Kafka's zookeeper.connect.")
+    ],
+    to: Annotated[Store, typer.Option(help="The store to copy the offsets to; they are read from the other one.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be copied, but copy nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also replace larger offsets with smaller ones.")] = False,
     properties: Annotated[
         list[str] | None,
@@ -61,7 +63,7 @@ def _read_properties(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{each!r} is not of the form KEY=VALUE", param_hint="--property")
+            raise typer.BadParameter(f"expected KEY=VALUE, got {each!r}", param_hint="--property")
         properties[name] = value
     return properties
 

@@ -175,7 +175,7 @@ def _check_goes_on(copied: list[CopiedOffset], to: Store) -> None:
     if back:
         more = f" and {len(back) - _NAMED_MAX} more" if len(back) > _NAMED_MAX else ""
         raise MigrationRefused(
-            f"{to.value} has larger offsets: {', '.join(back[:_NAMED_MAX])}{more}; --force replaces them"
+            f"{to.value} has larger offsets: {', '.join(back[:_NAMED_MAX])}{more}; use --force to replace them"
         )
 
 
@@ -192,7 +192,7 @@ async def _perform(registry: Registry, steps: Steps[R]) -> R:
             return await ended
     except TimeoutError:
         running.cancel()
-        raise RequestTimedOut(f"no answer from {registry.describe()} within {TIMEOUT_SECONDS} s") from None
+        raise RequestTimedOut(f"no response from {registry.describe()} within {TIMEOUT_SECONDS} s") from None
 
 
 def _offsets_of(group_id: str) -> Steps[dict[TopicPartition, int]]:

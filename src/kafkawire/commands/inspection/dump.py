@@ -140,7 +140,7 @@ def parser_for(program: str) -> Parser:
         "Show the content of a broker's files: segments, indexes, snapshots, checkpoints. "
         "The exit status is 1 if something is damaged or cannot be read.",
     )
-    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with all files below it")
+    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder whose files are read at any depth")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument(
         "--only",
@@ -207,14 +207,14 @@ def _kinds(text: str) -> frozenset[Kind]:
     except ValueError:
         known = ", ".join(Kind)
         raise argparse.ArgumentTypeError(
-            f"{text!r:.60} is unknown; expected one or more of {known}, separated by commas"
+            f"unknown kind {text!r:.60}; expected one or more of {known}, separated by commas"
         ) from None
 
 
 def _number(low: int, high: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         if not text.isascii() or not text.isdigit() or len(text) > len(str(high)) or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number between {low} and {high}")
+            raise argparse.ArgumentTypeError(f"expected a number from {low} to {high}, got {text!r:.40}")
         return int(text)
 
     return number

@@ -195,7 +195,7 @@ def explain(
     api: Annotated[str | None, typer.Option("--api", help="For a response: its API, by name or key.")] = None,
     api_version: Annotated[int | None, typer.Option("--api-version", help="For a response: its version.")] = None,
     pcap: Annotated[
-        Path | None, typer.Option("--pcap", help="A capture, pcap or pcapng: list what clients and brokers sent.")
+        Path | None, typer.Option("--pcap", help="A capture (pcap or pcapng): list what clients and brokers sent.")
     ] = None,
     frame: Annotated[
         int | None, typer.Option("--frame", help="In a capture: explain the frame with this number.")
@@ -439,17 +439,19 @@ def bytes_of_text(argument: str) -> bytes:
         with Path(argument[1:]).open("rb") as file:
             data = file.read(INPUT_BYTES_MAX + 1)
         if len(data) > INPUT_BYTES_MAX:
-            raise ValueError(f"{argument[1:]} is larger than {INPUT_BYTES_MAX} bytes")
+            raise ValueError(f"{argument[1:]} is larger than {INPUT_BYTES_MAX} bytes, the limit")
         return data
     text = sys.stdin.read(3 * INPUT_BYTES_MAX) if argument == "-" else argument
     digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
     if wrong := re.search("[^0-9a-fA-F]+", digits):
         if os.path.exists(argument):
-            hint = f"@{argument} reads its bytes; `kafkawire dump {argument}` shows the content of a broker's files"
+            hint = (
+                f"use @{argument} to read its bytes; `kafkawire dump {argument}` shows the content of a broker's files"
+            )
             raise ValueError(f"{argument} is a path, not a hexadecimal number: {hint}")
         raise ValueError(f"these characters are not hexadecimal: {wrong[0]!r:.40}")
     if len(digits) % 2:
-        raise ValueError(f"the number of hexadecimal digits is odd: {len(digits)}")
+        raise ValueError(f"expected an even number of hexadecimal digits, got {len(digits)}")
     return bytes.fromhex(digits)
 
 

@@ -59,7 +59,7 @@ def audit(
     command_config: Annotated[
         str, typer.Option(help="Properties file with connection options, as for Kafka's tools.")
     ] = "",
-    topics: Annotated[str, typer.Option(help="Names of topics, separated by commas; all by default.")] = "",
+    topics: Annotated[str, typer.Option(help="Topic names, separated by commas; all topics by default.")] = "",
     since: Annotated[
         str, typer.Option(help="Count only batches from this time onwards, such as 2026-03-01 or 2026-03-01T08:00.")
     ] = "",
@@ -87,13 +87,13 @@ def audit(
     2 if an argument is invalid.
     """
     if bool(path) == bool(bootstrap):
-        raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
+        raise typer.BadParameter("either folders or --bootstrap is required", param_hint="PATH")
     if command_config and not bootstrap:
         raise typer.BadParameter("requires --bootstrap", param_hint="--command-config")
     if split_bytes and bootstrap:
         raise typer.BadParameter("cannot be combined with --bootstrap", param_hint="--split-bytes")
     if fail_on and fail_on not in _STYLES:
-        raise typer.BadParameter(f"{fail_on!r} is not one of {', '.join(_STYLES)}", param_hint="--fail-on")
+        raise typer.BadParameter(f"expected one of {', '.join(_STYLES)}, got {fail_on!r}", param_hint="--fail-on")
     since_ms, until_ms = time_ms("--since", since), time_ms("--until", until)
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
         raise typer.BadParameter(f"{since!r} is later than --until {until!r}", param_hint="--since")
@@ -131,7 +131,7 @@ def demo(
         raise typer.BadParameter(f"{out} must be new or empty", param_hint="--out")
     _check_spark()
     with tempfile.TemporaryDirectory(prefix="kafkawire-audit-") as folder:
-        print_line("a broker writes a day of a small shop …")
+        print_line("a broker writes a day of a small shop's data …")
         try:
             day = write_day(Path(folder))
         except (KafkaWireError, OSError, TimeoutError) as error:
@@ -164,11 +164,11 @@ def time_ms(option: str, text: str) -> int | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is not a time: expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970", param_hint=option
+            f"expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970, got {text!r}", param_hint=option
         ) from None
     found = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
     if found < 0:
-        raise typer.BadParameter(f"{text!r} is before 1970", param_hint=option)
+        raise typer.BadParameter(f"expected 1970 or later, got {text!r}", param_hint=option)
     return found
 
 
@@ -198,7 +198,7 @@ def _client(path: str) -> dict[str, str]:
     try:
         return {entry.name: entry.value for entry in parse_properties(Path(path).read_text("utf-8"))}
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error}", param_hint="--command-config") from None
+        raise typer.BadParameter(f"cannot read {path}: {error}", param_hint="--command-config") from None
 
 
 def _audit(source: str | list[str] | None, out: str, master: str, options: dict[str, Any]) -> Any:

@@ -102,10 +102,10 @@ def why_not() -> str | None:
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     except OSError as error:
-        return f"{java} cannot be run: {error.strerror}"
+        return f"cannot run {java}: {error.strerror}"
     version = _VERSION.search(told)
     if version is None:
-        return f"{java} does not report its version: {told.strip()[:_SHOWN_CHARACTERS]!r}"
+        return f"cannot find a Java version in the output of {java}: {told.strip()[:_SHOWN_CHARACTERS]!r}"
     if int(version[1]) < OLDEST_JAVA:
         return f"{java} is Java {version[1]}, but Spark needs {OLDEST_JAVA} or newer"
     return None

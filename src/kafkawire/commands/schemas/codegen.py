@@ -50,14 +50,16 @@ def import_command(
     tables: Annotated[
         Path | None, typer.Option(help="Folder with the release's error_codes.json and api_keys.json.")
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the files of messages that the jars lack.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the files of messages that are missing from the jars.")
+    ] = False,
     forget: Annotated[
         bool,
         typer.Option("--forget", help="Drop the versions that the release lacks, instead of keeping them as removed."),
     ] = False,
     history: Annotated[
         bool,
-        typer.Option("--history", help="Only add the versions that this older release had and the schemas lack."),
+        typer.Option("--history", help="Only add the versions that this older release has and the schemas lack."),
     ] = False,
     later: Annotated[
         list[Path] | None,
@@ -96,7 +98,7 @@ def _report(messages: list[MessageSpec], result: ImportResult) -> None:
     print_line(f"{counted(len(messages), 'message')} read, {counted(count, 'file')} changed")
     if result.kept:
         kept = counted(len(result.kept), "file")
-        print_line(f"kept {kept} that these jars lack; --remove removes such files", "yellow")
+        print_line(f"kept {kept} missing from these jars; use --remove to remove them", "yellow")
     if result.undescribed:
         names = ", ".join(result.undescribed)
         print_line(f"{counted(len(result.undescribed), 'message')} without a description yet: {names}", "yellow")
@@ -164,7 +166,7 @@ def diff(
     print_line(f"{total}: {compatible} compatible, {note} with a note, {breaks} that break the wire")
     for path, before, after in zip((new, old), states, compared, strict=True):
         if left_out := len(before.names) - len(after.names):
-            print_line(f"left out: {counted(left_out, 'message')} that {path} does not define")
+            print_line(f"left out: {counted(left_out, 'message')} not defined in {path}")
     if counts[Verdict.BREAKS]:
         raise typer.Exit(1)
 

@@ -52,7 +52,7 @@ def show(
     form: Annotated[
         Form,
         typer.Option(
-            help="The fields, the declarative construct, the codec as Python, or a message of default values."
+            help="What to show: fields, the declarative construct, the Python codec, or a message of default values."
         ),
     ] = Form.LAYOUT,
     schemas: Annotated[
@@ -136,8 +136,8 @@ def _notes(field: RecordField, others: set[str]) -> Iterator[str]:
     if field.checksum is not None:
         yield f"{field.checksum} of {field.covers} to the end"
     if field.length is not None:
-        yield f"after its length, {field.length}"
+        yield f"preceded by its length, {field.length}"
     if field.count is not None:
-        yield f"their number is in {field.count}" if field.count in others else f"after their count, {field.count}"
+        yield f"the count is in {field.count}" if field.count in others else f"preceded by their count, {field.count}"
     if field.compressed_by is not None:
         yield f"compressed as given in {field.compressed_by}"

@@ -127,9 +127,9 @@ def test_offset_entries_that_do_not_fit(
         (
             2,
             (TIMES[0][0], TIMES[2][1]),
-            f"index timestamp {TIMES[0][0]} is not after the previous one, {TIMES[1][0]}",
+            f"index timestamp {TIMES[0][0]} is not later than the previous timestamp, {TIMES[1][0]}",
         ),
-        (1, (TIMES[1][0], TIMES[0][1] - 2), f"index offset {BASE + 7} is below the previous one"),
+        (1, (TIMES[1][0], TIMES[0][1] - 2), f"index offset {BASE + 7} is lower than the previous offset"),
     ],
 )
 @pytest.mark.parametrize("is_indexed", [False, True])
@@ -145,8 +145,12 @@ def test_time_entries_that_do_not_fit(
 
 
 def test_a_part_of_an_entry(folder: Path) -> None:
-    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == ["the last entry has only 3 of 8 bytes"]
-    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["the last entry has only 3 of 12 bytes"]
+    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == [
+        "the last entry is truncated: expected 8 bytes, got 3"
+    ]
+    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == [
+        "the last entry is truncated: expected 12 bytes, got 3"
+    ]
 
 
 def test_problems_are_reported_up_to_a_limit(folder: Path) -> None:
@@ -187,7 +191,7 @@ def test_without_an_offset_in_the_name(folder: Path) -> None:
     path = offset_index(folder, OFFSETS).rename(folder / "copy.index")
     found = objects(path)
     assert [each["offset"] for each in of_kind("entry", found)] == [offset for offset, _ in OFFSETS]
-    assert "offsets are relative" in of_kind("note", found)[0]["text"]
+    assert "offsets are shown as relative" in of_kind("note", found)[0]["text"]
 
 
 def test_indexes_of_old_segments(tmp_path: Path) -> None:
@@ -219,7 +223,7 @@ def test_files_that_get_shorter_while_they_are_read(
         if victim == read == ".index" and fill == 1 and size < 8:
             note = f"the file shrank to {size} bytes while it was being read"
             assert of_kind("note", found)[0] == {"text": note}
-            assert reasons(found) == ([f"the last entry has only {size} of 8 bytes"] if size else [])
+            assert reasons(found) == ([f"the last entry is truncated: expected 8 bytes, got {size}"] if size else [])
 
 
 @pytest.mark.parametrize("fill", [1, 2, 3, 4])

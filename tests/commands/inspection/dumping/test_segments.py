@@ -212,7 +212,7 @@ SIZE = len(GOOD)
 def test_a_wrong_checksum(tmp_path: Path) -> None:
     """The damaged batch is shown, and so are the batches after it."""
     damage, offsets = damage_of(changed(GOOD, len(GOOD) - 3, b"?"), NEXT, folder=tmp_path)
-    assert damage == [{"position": 0, "reason": "its checksum is wrong", "passedOver": None}]
+    assert damage == [{"position": 0, "reason": "the batch's checksum is wrong", "passedOver": None}]
     assert offsets == [0, 1, 2, 3]
 
 
@@ -242,7 +242,7 @@ def test_several_wrong_checksums(tmp_path: Path) -> None:
     written = [changed(batch(each, b"value"), 70, b"?") for each in range(5)]
     damage, offsets = damage_of(*written, batch(5, b"value"), folder=tmp_path)
     assert [each["passedOver"] for each in damage] == [None] * 5
-    assert [each["reason"] for each in damage] == ["its checksum is wrong"] * 5
+    assert [each["reason"] for each in damage] == ["the batch's checksum is wrong"] * 5
     assert offsets == list(range(6))
     assert len(of_kind("batch", objects("--only", "batch", tmp_path, code=1))) == 6
 
@@ -306,7 +306,7 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
         (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records are counted in"),
         (COUNT_AT, struct.pack(">i", -1), "-1 records are counted in"),
         (DELTA_AT, struct.pack(">i", 0), "a record has offset 1, but the batch's last offset is 0"),
-        (DELTA_AT, struct.pack(">i", -1), "the last offset -1 is below the first, 0"),
+        (DELTA_AT, struct.pack(">i", -1), "the last offset -1 is lower than the first offset 0"),
         (22, b"\x05", "compression 5 is not known"),
         (22, b"\x01", "gzip"),
     ],
@@ -358,7 +358,7 @@ def test_a_batch_over_the_limit_is_not_opened(tmp_path: Path) -> None:
     assert all(each["isValid"] for each in of_kind("batch", found))
     assert [each["offset"] for each in of_kind("record", found)] == [1]
     (note,) = [each["text"] for each in of_kind("note", found) if "text" in each]
-    assert note == f"position 0: a batch of {len(large)} bytes is not opened, since the limit is 4000"
+    assert note == f"position 0: a batch of {len(large)} bytes was not opened, because the limit is 4000"
     assert of_kind("end", found)[0]["gaps"] == 0
     path.write_bytes(changed(large, 3000, b"?") + batch(1, b"v"))
     found = objects("--max-batch-bytes", "4000", path, code=1)
@@ -380,7 +380,7 @@ def test_gaps_are_counted_and_reported_if_wanted(tmp_path: Path) -> None:
 def test_a_segment_without_an_offset_in_its_name(tmp_path: Path) -> None:
     path = segment(tmp_path, batch(7, b"v"), batch(8, b"v")).rename(tmp_path / "copy.log")
     found = objects(path)
-    assert [each["text"] for each in of_kind("note", found)] == ["the file name has no offset"]
+    assert [each["text"] for each in of_kind("note", found)] == ["the file name contains no offset"]
     assert of_kind("end", found)[0]["gaps"] == 0
 
 

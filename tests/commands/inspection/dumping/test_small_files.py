@@ -185,7 +185,7 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
         ("quorum-state", b'{"leaderId":NaN}', "not JSON: NaN is not a finite number"),
         ("quorum-state", b'{"leaderId":[-Infinity]}', "not JSON: -Infinity is not a finite number"),
         ("quorum-state", b'{"leaderId":1e999}', "not JSON: 1e999 is not a finite number"),
-        ("quorum-state", b'{"kind":"damage"}', "unexpected member 'kind'"),
+        ("quorum-state", b'{"kind":"damage"}', "unexpected key 'kind'"),
         ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "values are nested more than 20 levels deep"),
         ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "values are nested more than 20 levels deep"),
         ("00000000000000000007.snapshot", b"", "version: the snapshot has only 0 bytes"),
@@ -243,6 +243,6 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(SMALL_FILE_BYTES_MAX + 1)
     (damage,) = of_kind("damage", objects(path, code=1))
     assert (
-        damage["reason"] == f"the file has {SMALL_FILE_BYTES_MAX + 1} bytes, "
-        f"but at most {SMALL_FILE_BYTES_MAX} are read from a file of this kind"
+        damage["reason"] == f"the file has {SMALL_FILE_BYTES_MAX + 1} bytes; "
+        f"the limit for a file of this kind is {SMALL_FILE_BYTES_MAX}"
     )

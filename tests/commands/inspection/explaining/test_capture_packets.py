@@ -64,7 +64,7 @@ def test_a_size_that_is_left_to_the_card() -> None:
         (101, SIX[:6] + b"\x2c" + SIX[7:], "IP fragments"),
         (101, FOUR[:32] + b"\0" + FOUR[33:], "damaged"),
         (101, b"\x99" + bytes(50), "not IP"),
-        (147, bytes(50), "of the unknown link type 147"),
+        (147, bytes(50), "unknown link type 147"),
         (276, b"\x08\x06" + bytes(50), "not IP"),
     ],
 )

@@ -159,7 +159,7 @@ def test_pipelined_requests_and_one_without_response() -> None:
     written.end()
     frames, summary = explained(written.packets)
     assert read(frames) == ["> Heartbeat 0", "> Produce 1", "> Heartbeat 2"]
-    assert remarks(frames) == ["2 requests without response"]
+    assert remarks(frames) == ["2 requests without a response"]
     assert "2 requests whose response is not in the capture" in summary.lines()
     summary.without_response = summary.missing_bytes = 1
     assert [line for line in summary.lines() if line.startswith("1 ")][-2:] == [
@@ -176,7 +176,7 @@ def test_a_request_whose_response_was_not_captured_beside_one_that_waits() -> No
     written.request(HeartbeatRequest("g"), 4)
     frames, summary = explained(written.packets)
     assert read(frames) == ["> Heartbeat 0", *both([1]), "> Heartbeat 2"]
-    assert remarks(frames)[-1] == "2 requests without response"
+    assert remarks(frames)[-1] == "2 requests without a response"
     assert summary.without_response == 2
 
 
@@ -223,7 +223,7 @@ def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         each.data(0, b"\0\1\0\0" + bytes(1_000))
         each.data(0, bytes(1_000))
     frames, _ = explained([packet for each in talks for packet in each.packets])
-    dropped = [text for text in remarks(frames) if "unfinished frames were dropped" in text]
+    dropped = [text for text in remarks(frames) if "incomplete frames were dropped" in text]
     assert len(dropped) > 5
 
 

@@ -112,7 +112,7 @@ def test_api_versions() -> None:
 
 
 def test_a_response_to_another_request() -> None:
-    with pytest.raises(ValueError, match="the response has the correlation id 0, but the request has 7"):
+    with pytest.raises(ValueError, match="expected the request's correlation id 7 in the response, got 0"):
         explain_response(RESPONSE, Asked(APIS[ApiKey.HEARTBEAT], 4, 7))
 
 
@@ -165,13 +165,16 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("deadbeef",), "a frame of 4 bytes is too short for a request; the length and the header alone have 12"),
+        (("deadbeef",), "a frame of 4 bytes is too short for a request; the length and the header alone take 12"),
         (("",), "a frame of 0 bytes is too short for a request"),
         (("ff" * 30,), "no API has the key -1, so this is not a request; for a response"),
-        (("0x123",), "the number of hexadecimal digits is odd: 3"),
+        (("0x123",), "expected an even number of hexadecimal digits, got 3"),
         (("00 0g",), "these characters are not hexadecimal: 'g'"),
         (("@/no/such/file",), "No such file"),
-        ((RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4), "no API is named 'Heartbeet'; is it Heartbeat?"),
+        (
+            (RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4),
+            "unknown API 'Heartbeet'; did you mean Heartbeat?",
+        ),
         ((RESPONSE.hex(), "--api", "Heartbeat"), "either --request, or both --api and --api-version are required"),
         ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "HeartbeatResponse has no version 99"),
         ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is too short for a request"),

@@ -117,7 +117,7 @@ def test_names_of_records(tmp_path: Path) -> None:
     path = committed(tmp_path)
     short = run("explain", path, "--key", "OffsetCommit", "--value", "OffsetCommit")
     assert short == run("explain", path, "--key", "OffsetCommitKey", "--value", "OffsetCommitValue")
-    assert "is it OffsetCommitKey?" in run("explain", path, "--key", "OffsetComitKey", code=1)
+    assert "did you mean OffsetCommitKey?" in run("explain", path, "--key", "OffsetComitKey", code=1)
 
 
 #: Records of the types that `write_record_schemas` describes: a visit, its removal, a lamp and an invoice.
@@ -160,7 +160,9 @@ def test_records_of_ones_own_that_are_not_there(own: Path) -> None:
     assert "left.log has no record of type VisitValue; it has types 1, 2" in output
     output = run("explain", own.parent / "visit.log", "--schemas", own, "--key", "TransactionLog", code=1)
     assert "it has types 1, 2, 9" in output
-    assert "is it VisitKey?" in run("explain", own.parent / "left.log", "--schemas", own, "--key", "VistKey", code=1)
+    assert "did you mean VisitKey?" in run(
+        "explain", own.parent / "left.log", "--schemas", own, "--key", "VistKey", code=1
+    )
     assert "unknown message or record format 'VisitKey'" in run(
         "explain", own.parent / "left.log", "--key", "VisitKey", code=1
     )

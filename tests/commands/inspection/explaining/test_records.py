@@ -112,8 +112,8 @@ def test_cut_at_every_byte() -> None:
 @pytest.mark.parametrize(
     ("offset", "byte", "reason"),
     [
-        (16, 7, "magic 7 is unknown"),
-        (11, 0, "bytes are needed|goes beyond|left over"),
+        (16, 7, "unknown magic 7"),
+        (11, 0, "bytes are needed|extends past|left over"),
         (22, 7, "unknown compression type 7"),
         (57, 0x80, "left over"),
         (61, 0x7E, "the length says 63 bytes, but there are 22"),
@@ -132,7 +132,7 @@ def test_wrong_checksum_is_shown() -> None:
     data[data.index(b"xxx")] ^= 1
     rows, error = explain_records(FORMATS, bytes(data))
     assert error is None
-    assert "wrong: it should be" in values(rows)["crc"]
+    assert "wrong, expected" in values(rows)["crc"]
 
 
 def test_one_format() -> None:
@@ -172,12 +172,12 @@ def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compress
         assert error is None
         assert len(rows) in (101, 102)
         assert b"".join(row.data for row in rows if not row.region) == all_bytes
-        left_out = [row for row in rows if row.value.endswith(" bytes left out after 100 rows")]
+        left_out = [row for row in rows if row.value.endswith(" bytes not shown, because the limit is 100 rows")]
         inner = [row for row in left_out if row.region]
         assert len(inner) == (compression is not Compression.NONE)
         assert len(left_out) - len(inner) == (number if inner else 1)
         for row in left_out:
-            assert row.value == f"{len(row.data)} bytes left out after 100 rows"
+            assert row.value == f"{len(row.data)} bytes not shown, because the limit is 100 rows"
 
 
 def test_one_record_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,4 +205,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_MAX", 2)
     rows = [Row(number, b"x", "", "") for number in range(3)]
     assert bounded(iter(rows[:2]), b"xx") == rows[:2]
-    assert bounded(iter(rows), b"xxxx") == [*rows[:2], Row(2, b"xx", "", "2 bytes left out after 2 rows")]
+    assert bounded(iter(rows), b"xxxx") == [
+        *rows[:2],
+        Row(2, b"xx", "", "2 bytes not shown, because the limit is 2 rows"),
+    ]

@@ -126,7 +126,7 @@ def test_files_that_are_no_segment(tmp_path: Path) -> None:
     path.write_bytes(b"")
     assert "has 0 bytes, so no batch begins at byte 0" in run("explain", path, code=1)
     assert "has no batch 0" in run("explain", path, "--batch", 0, code=1)
-    assert "it has no batch" in run("explain", path, "--offset", 0, code=1)
+    assert "the file has no batch" in run("explain", path, "--offset", 0, code=1)
     path.write_bytes(b"2026-11-24 INFO started" * 9)
     assert "; `kafkawire dump" in run("explain", path, "--offset", 3, code=1)
     assert run("explain", path, code=1).splitlines()[-1].startswith("error: ")
@@ -230,5 +230,5 @@ def test_a_record_of_a_batch_with_many(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(records, "ROWS_MAX", 100)
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(b"k", b"%d" % number) for number in range(1_000)]))
-    assert run("explain", path).splitlines()[-1].endswith(" bytes left out after 100 rows")
+    assert run("explain", path).splitlines()[-1].endswith(" bytes not shown, because the limit is 100 rows")
     assert "b'999'" in run("explain", path, "--offset", 999)

@@ -61,7 +61,7 @@ def test_what_is_read(tmp_path: Path) -> None:
         assert json.loads(second["endingOffsets"]) == {"other": {"0": 0, "1": 10}}
         rows = [row for task in facts(second) for row in task if row["kind"] == "batch"]
         assert sum(row["records"] for row in rows) == 3
-        reason = f"out='{OUT}': other-1 was read up to offset 11 and ends at 10"
+        reason = f"out='{OUT}': other-1 was read up to offset 11, but now ends at 10"
         with pytest.raises(ConfigurationError, match=reason):
             options(broker, ["other"], {"other": {"1": 11}})
 

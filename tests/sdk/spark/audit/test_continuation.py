@@ -64,18 +64,21 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
 @pytest.mark.parametrize(
     ("batches", "reason"),
     [
-        (WHOLE[:5], "ends at 50 now"),
-        ([*WHOLE[:9], batch(90, 9)], "ends at 99 now"),
-        ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has a different batch there now"),
-        ([*WHOLE[:8], batch(80, 20)], "has a different batch there now"),
+        (WHOLE[:5], ", but now ends at 50"),
+        ([*WHOLE[:9], batch(90, 9)], ", but now ends at 99"),
+        (
+            [batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)],
+            " and has a different batch there now",
+        ),
+        ([*WHOLE[:8], batch(80, 20)], " and has a different batch there now"),
         # Brokers do not merge batches, so a batch that extends past the end of the noted batch is a different one.
-        ([*WHOLE[:9], batch(90, 20)], "has a different batch there now"),
-        ([batch(first, 7) for first in range(0, 210, 7)], "has a different batch there now"),
+        ([*WHOLE[:9], batch(90, 20)], " and has a different batch there now"),
+        ([batch(first, 7) for first in range(0, 210, 7)], " and has a different batch there now"),
     ],
 )
 def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
     write_segment(tmp_path / "t-0", batches)
-    message = f"out='/audits/shop': t-0 was read up to offset 100 and {reason}; {WAY_OUT}"
+    message = f"out='/audits/shop': t-0 was read up to offset 100{reason}; {WAY_OUT}"
     with pytest.raises(ConfigurationError, match=message):
         check(tmp_path)
 
@@ -94,7 +97,7 @@ def test_an_empty_segment(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{100:020}.log").touch()
     check(tmp_path)
-    with pytest.raises(ConfigurationError, match="ends at 100 now"):
+    with pytest.raises(ConfigurationError, match=", but now ends at 100"):
         check(tmp_path, 101)
 
 
@@ -102,7 +105,7 @@ def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> Non
     """Deleted topics are omitted if they were read before; any other missing topic is an error, reported elsewhere."""
     before = {"a": {"0": 5}, "b": {"0": 5}}
     assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
-    assert "deleted since the last audit, their facts are kept: a" in caplog.text
+    assert "partitions deleted since the last audit, whose facts are kept: a" in caplog.text
     caplog.clear()
     assert still_there(["b", "c"], {"b", "c"}, before) == ["b", "c"]
     assert not caplog.text
@@ -110,5 +113,5 @@ def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_ends() -> None:
     check_end(TopicPartition("t", 3), 10, 10, "/audits/shop")
-    with pytest.raises(ConfigurationError, match="out='/audits/shop': t-3 was read up to offset 10 and ends at 9 now"):
+    with pytest.raises(ConfigurationError, match="out='/audits/shop': t-3 was read up to offset 10, but now ends at 9"):
         check_end(TopicPartition("t", 3), 10, 9, "/audits/shop")

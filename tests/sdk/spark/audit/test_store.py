@@ -99,11 +99,11 @@ def test_killed_at_every_step(tmp_path: Path, before: int) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("notes.txt", "it is neither empty nor an audit: it contains notes.txt"),
-        ("facts/2026.csv", "it is neither empty nor an audit: it contains facts"),
-        ("versions/1/manifest.json", "it is neither empty nor an audit: it contains versions"),
-        (".lock", r"it is neither empty nor an audit: it contains \.lock"),
-        ("current/manifest.json", "cannot be read"),
+        ("notes.txt", "expected an empty folder or an audit, but the folder contains notes.txt"),
+        ("facts/2026.csv", "expected an empty folder or an audit, but the folder contains facts"),
+        ("versions/1/manifest.json", "expected an empty folder or an audit, but the folder contains versions"),
+        (".lock", r"expected an empty folder or an audit, but the folder contains \.lock"),
+        ("current/manifest.json", "cannot read"),
     ],
 )
 def test_other_folders(tmp_path: Path, content: str, reason: str) -> None:
@@ -128,7 +128,7 @@ def test_the_report_is_linked_if_there_is_one(tmp_path: Path, reports: tuple[boo
 
 def test_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="it is not a folder"):
+    with pytest.raises(ConfigurationError, match="expected a folder"):
         AuditStore(tmp_path / "file", {})
     with pytest.raises(ConfigurationError, match="the driver and the workers must share the folder"):
         AuditStore("s3://bucket/audit", {})
@@ -139,7 +139,7 @@ def test_other_options(tmp_path: Path) -> None:
         store.commit(Manifest())
     assert AuditStore(tmp_path, {"topics": ["orders"]}).before.version == 1
     with pytest.raises(
-        ConfigurationError, match=r'made with \{"topics": \["orders"\]\}; different options need a different'
+        ConfigurationError, match=r'made with \{"topics": \["orders"\]\}; different options need another'
     ):
         AuditStore(tmp_path, {"topics": None})
 
@@ -191,14 +191,14 @@ def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
 def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
     store = AuditStore(tmp_path, {})
     (tmp_path / "facts" / "2026").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="it contains facts"):
+    with pytest.raises(ConfigurationError, match="the folder contains facts"):
         store.__enter__()
     assert (tmp_path / "facts" / "2026").is_dir()
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a{b}c", "a*", "a?b", "a\\b"])
 def test_a_folder_that_spark_would_take_for_a_pattern(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="Spark would treat part of its path as a pattern"):
+    with pytest.raises(ConfigurationError, match=r"Spark would treat . in the path as a pattern"):
         AuditStore(tmp_path / name, {})
 
 

@@ -58,7 +58,7 @@ def test_options_of_members_have_no_effect() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({}, "kafka.bootstrap.servers=None: it is required, in the form host:port,host:port"),
+        ({}, "kafka.bootstrap.servers=None: required, in the form host:port,host:port"),
         ({**SERVERS, "auto.offset.reset": "latest"}, "kafka.auto.offset.reset='latest': Spark decides where reading"),
         ({**SERVERS, "enable_auto_commit": "true"}, "kafka.enable_auto_commit='true': Spark decides"),
         ({**SERVERS, "key.deserializer": "x"}, "kafka.key.deserializer='x': keys and values are columns"),

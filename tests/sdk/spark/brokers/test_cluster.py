@@ -142,7 +142,7 @@ def test_nobody_answers() -> None:
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "a", "kafka.default.api.timeout.ms": "50", **QUICK}
     with pytest.raises(ConnectFailed, match="Connection refused") as caught:
         Cluster(parse_options(given)).partitions()
-    assert caught.value.__notes__ == ["Attempts: 1, none begun after 50 ms."]
+    assert caught.value.__notes__ == ["Attempts: 1, none started after 50 ms."]
 
 
 def test_brokers_that_are_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,8 +102,8 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"subscribe": ""}, "subscribe='': expected names, separated by commas"),
         ({"assign": '{"orders":[0]}'}, "subscribe='orders': assign is also given; expected only one"),
         ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
-        ({"topics": "orders"}, "topics='orders': no such option; subscribe names topics"),
-        ({"path": "orders"}, "path='orders': no such option; subscribe names topics"),
+        ({"topics": "orders"}, "topics='orders': no such option; use subscribe to select topics"),
+        ({"path": "orders"}, "path='orders': no such option; use subscribe to select topics"),
         ({"bootstrap.servers": "x"}, "bootstrap.servers='x': no such option; did you mean kafka.bootstrap.servers?"),
         ({"xyz": "1"}, "xyz='1': no such option; client options begin with kafka., as in kafka.bootstrap.serv"),
         ({"startingTimestamp": "2026-01-01"}, "startingTimestamp='2026-01-01': expected milliseconds since 1970"),
@@ -126,8 +126,8 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"minPartitions": "0"}, "minPartitions='0': expected 1 to 2147483647"),
         ({"mode": "PERMISSIVE"}, "mode='PERMISSIVE': a consumer cannot continue after a damaged batch"),
         ({"mode": "DROPMALFORMED"}, "mode='DROPMALFORMED': a consumer cannot"),
-        ({"extra": "sequence, path"}, "extra='sequence, path': path exists only when files are read"),
-        ({"extra": "batchposition"}, "extra='batchposition': batchPosition exists only"),
+        ({"extra": "sequence, path"}, "extra='sequence, path': path is only available when files are read"),
+        ({"extra": "batchposition"}, "extra='batchposition': batchPosition is only available"),
         ({"extra": "offset"}, "extra='offset': available columns: leaderEpoch, "),
         ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay='soon': expected a time, such as"),
@@ -144,7 +144,7 @@ def test_refused(given: dict[str, str], reason: str) -> None:
     ("given", "reason"),
     [
         ({}, "subscribe=None: one of subscribe, subscribePattern, assign is required"),
-        ({"assign": "{}"}, "assign='{}': it names no partition"),
+        ({"assign": "{}"}, "assign='{}': expected at least one partition"),
         ({"subscribePattern": " "}, "subscribePattern=' ': expected a regular expression"),
         ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
     ],
@@ -180,8 +180,8 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.WARNING, "kafkawire.spark"):
         options(maxOffsetsPerTrigger="5", maxTriggerDelay="1s").check_batch()
     assert caplog.messages == [
-        "maxOffsetsPerTrigger=5 is for streams, and has no effect here",
-        "maxTriggerDelay=1000 is for streams, and has no effect here",
+        "maxOffsetsPerTrigger=5 is only for streams and has no effect here",
+        "maxTriggerDelay=1000 is only for streams and has no effect here",
     ]
 
 

@@ -123,7 +123,7 @@ def test_a_topic_that_is_gone(tmp_path: Path, fails_on_loss: bool, caplog: pytes
     with stored(tmp_path, batch(0)) as broker:
         options = read_options(broker, poll_timeout_ms=300, fails_on_loss=fails_on_loss)
         ranges = [PartitionRange(TopicPartition("gone", 0), 3, 9), PartitionRange(ORDERS, 0, 10)]
-        what = "gone-0 is gone, but was to be read from offset 3 to 9"
+        what = "gone-0 no longer exists, but was to be read from 3 to 9"
         if fails_on_loss:
             with pytest.raises(LocalProtocolError, match=what):
                 list(read_ranges(ranges, options))

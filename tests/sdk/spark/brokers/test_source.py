@@ -150,8 +150,8 @@ _CORRUPT = types.StructType().add("path", "string").add("position", "long").add(
     [
         ("offset", "integer", "schema='offset int': the column is bigint; cast it in the query"),
         ("id", "integer", f"schema='id int': no such column; available columns: {', '.join(THERE)}"),
-        ("_corrupt", _CORRUPT, "schema='_corrupt': damage is an error here, not a row"),
-        ("path", "string", "schema='path': it exists only when files are read"),
+        ("_corrupt", _CORRUPT, "schema='_corrupt': only available when files are read"),
+        ("path", "string", "schema='path': only available when files are read"),
     ],
 )
 def test_refused_schema(broker: Broker, name: str, kind: Any, reason: str) -> None:

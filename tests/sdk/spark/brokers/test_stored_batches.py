@@ -109,7 +109,7 @@ def test_no_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             read(broker, 0, 10)
         assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
         monkeypatch.setattr(StoredBatches, "_content", lambda *_: content)
-        with pytest.raises(DecodeError, match=r"orders-0.*nothing can be read from offset 0 on: .*magic"):
+        with pytest.raises(DecodeError, match=r"orders-0.*cannot read from offset 0 onward: .*magic"):
             read(broker, 0, 10)
 
 

@@ -177,7 +177,7 @@ def test_lost_topic(broker: Broker, options: dict[str, str]) -> None:
     delete(broker, "orders")
     query.plan()
     with pytest.raises(
-        LocalProtocolError, match="orders-0 is gone, but was to be read from offset 100 on; with failOn"
+        LocalProtocolError, match="orders-0 no longer exists, but was to be read from offset 100 onward; with failOn"
     ):
         query.run()
     query.start_again(failOnDataLoss="false")
@@ -196,7 +196,9 @@ def test_lost_partition_that_was_assigned(broker: Broker, is_available_now: bool
     query.take_all()
     delete(broker, "others")
     query.plan()
-    with pytest.raises(LocalProtocolError, match="others-0 is gone, but was to be read from offset 3 on; with failOn"):
+    with pytest.raises(
+        LocalProtocolError, match="others-0 no longer exists, but was to be read from offset 3 onward; with failOn"
+    ):
         query.run()
     query.start_again(failOnDataLoss="false")
     if is_available_now:
@@ -219,7 +221,7 @@ def test_topic_that_is_made_anew(broker: Broker) -> None:
     create(broker, orders=1)
     produce(broker, "orders", 0, 5)
     query.plan()
-    with pytest.raises(LocalProtocolError, match="orders-0 ends at offset 5, but was to be read from 100 on"):
+    with pytest.raises(LocalProtocolError, match="orders-0 ends at offset 5, but was to be read from 100 onward"):
         query.run()
     query.start_again(failOnDataLoss="false")
     assert query.run() == []
@@ -233,7 +235,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
     query = Query(broker)
     query.plan()
     delete(broker, "orders")
-    with pytest.raises(LocalProtocolError, match="orders-0 is gone, but was to be read from offset 0 to 100"):
+    with pytest.raises(LocalProtocolError, match="orders-0 no longer exists, but was to be read from offset 0 to 100"):
         query.run()
     query.start_again(failOnDataLoss="false")
     assert query.run() == []
@@ -245,7 +247,7 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
     monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
     query = Query(broker)
     query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]
-    with pytest.raises(LocalProtocolError, match="orders-1 is new and begins with offset 5, not with 0"):
+    with pytest.raises(LocalProtocolError, match="orders-1 is new and begins at offset 5 instead of 0"):
         query.run()
     query.start_again(failOnDataLoss="false")
     assert query.run() == [(1, offset) for offset in range(5, 20)]

@@ -203,7 +203,7 @@ def test_columns_of_other_types(spark: Any, decode: Any, reason: str) -> None:
     from pyspark.errors import PythonException
 
     raw = spark.range(1).selectExpr("cast(id as int) number", "'a' text")
-    with pytest.raises(PythonException, match=f"ConfigurationError: column='{reason}': it must be binary"):
+    with pytest.raises(PythonException, match=f"ConfigurationError: column='{reason}': must be binary"):
         raw.select(decode()).collect()
 
 
@@ -212,7 +212,7 @@ def test_tables_that_cannot_be_read(spark: Any) -> None:
 
     functions.register_kafka_decode(spark, "refusing")
     for content, reason in [
-        ("TABLE(SELECT 7 batches)", "column='batches int32': it must be binary"),
+        ("TABLE(SELECT 7 batches)", "column='batches int32': must be binary"),
         ("X'00'", "expected a table, as in TABLE"),
     ]:
         with pytest.raises(PythonException, match=reason):

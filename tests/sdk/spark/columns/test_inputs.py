@@ -34,14 +34,14 @@ def test_text(kind: Any) -> None:
 def test_no_binary(kind: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_binary("frames", pyarrow.nulls(1, kind))
-    assert str(caught.value) == f"column='frames {kind}': it must be binary"
+    assert str(caught.value) == f"column='frames {kind}': must be binary"
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, pyarrow.binary()], ids=str)
 def test_no_text(kind: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_text("topics", pyarrow.nulls(1, kind))
-    assert str(caught.value) == f"column='topics {kind}': it must be a string"
+    assert str(caught.value) == f"column='topics {kind}': must be a string"
 
 
 def test_what_is_no_array() -> None:

@@ -142,7 +142,7 @@ def test_what_is_gone(data: Path) -> None:
 def test_what_is_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "backup.tar"
     path.write_bytes(b"garbage" * 100)
-    with pytest.raises(ConfigurationError, match=r"backup\.tar': it is not an archive"):
+    with pytest.raises(ConfigurationError, match=r"backup\.tar': not an archive"):
         members(pyarrow.fs.LocalFileSystem(), str(path))
 
 
@@ -170,8 +170,8 @@ def test_what_is_not_read_is_named() -> None:
     listed = [ListedFile(f"/data/t-0/{name}", 1, None) for name in names]
     assert packed_names(each.path for each in listed) == "0.log.xz, backup.tar.gz, a.zip and 2 more"
     assert str(nothing_found("/data", listed)) == (
-        "path='/data': there are no segments: expected TOPIC-PARTITION/OFFSET.log; files that may contain some must be "
-        "unpacked, or, if they are tar files, named as a path: 0.log.xz, backup.tar.gz, a.zip and 2 more"
+        "path='/data': no segments were found: expected TOPIC-PARTITION/OFFSET.log; packed files must be "
+        "unpacked or, if they are tar files, given as paths: 0.log.xz, backup.tar.gz, a.zip and 2 more"
     )
     assert str(nothing_found("/data", listed[2:5])).endswith("OFFSET.log")
 

@@ -114,7 +114,7 @@ def test_pattern(root: Path) -> None:
 
 
 def test_refused(root: Path) -> None:
-    with pytest.raises(ConfigurationError, match="it does not exist"):
+    with pytest.raises(ConfigurationError, match="no such file or folder"):
         found(root / "c")
     copy = root / "b" / "orders-0"
     os.makedirs(copy)
@@ -135,9 +135,9 @@ def test_files_that_are_no_segments(root: Path, name: str) -> None:
     for paths in ([path], [root, path], [f"file://{path}"]):
         with pytest.raises(ConfigurationError) as caught:
             found(*paths)
-        assert str(caught.value) == f"path='{path}': it is not a segment: expected TOPIC-PARTITION/OFFSET.log"
+        assert str(caught.value) == f"path='{path}': not a segment: expected TOPIC-PARTITION/OFFSET.log"
     pattern = r"(?P<topic>\w+)-(?P<partition>\d)/(?P<offset>\d+)\.segment"
-    with pytest.raises(ConfigurationError, match="it is not a segment: expected a path that pathPattern matches"):
+    with pytest.raises(ConfigurationError, match="not a segment: expected a path that pathPattern matches"):
         found(path, pattern=pattern)
     swap = write_names(root / "a", [f"orders-7/{5:020}.log.swap"]) / f"orders-7/{5:020}.log.swap"
     assert found(swap) == ["orders-7 5 None"]

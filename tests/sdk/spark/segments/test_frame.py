@@ -135,7 +135,7 @@ def test_map_batches(spark: Any, folder: Path) -> None:
         read_segments(spark, folder, columns=["position"])
     refused: list[tuple[dict[str, Any], str]] = [
         ({"pushdown": True}, "pushdown='true': map_batches is given"),
-        ({"columns": []}, "columns='': expected some of key, value, "),
+        ({"columns": []}, "columns='': expected one or more of key, value, "),
         ({"schema": "offset bigint not null"}, "schema='offset bigint NOT NULL': no column may be declared NOT NULL"),
         ({"schema": "a int, a int"}, "schema='a, a': the column a is repeated"),
     ]

@@ -46,7 +46,7 @@ def test_tables() -> None:
     assert list(mapped(lambda batch: table[:0], SCHEMA)([rows(7)])) == []
 
 
-KINDS = "it must return a pyarrow.RecordBatch, a Table or None"
+KINDS = "must return a pyarrow.RecordBatch, a Table or None"
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ KINDS = "it must return a pyarrow.RecordBatch, a Table or None"
             pyarrow.RecordBatch.from_pydict({"s": ["x"], "n": [1]}),
             "map_batches='s, n': the schema has the",
         ),
-        (pyarrow.RecordBatch.from_pydict({"n": ["x"], "s": ["x"]}), "it does not fit the schema"),
-        (pyarrow.RecordBatch.from_pydict({"n": [2**40], "s": ["x"]}), "it does not fit the schema"),
+        (pyarrow.RecordBatch.from_pydict({"n": ["x"], "s": ["x"]}), "the columns do not fit the schema"),
+        (pyarrow.RecordBatch.from_pydict({"n": [2**40], "s": ["x"]}), "the columns do not fit the schema"),
         (pyarrow.table({"s": ["x"], "n": [1]}), "map_batches='s, n': the schema has the"),
         ([], f"map_batches='list': {KINDS}"),
         (0, f"map_batches='int': {KINDS}"),

@@ -132,9 +132,9 @@ def test_none_is_what_nobody_gave() -> None:
         ({"a": None}.values(), "topics=None: expected text"),
         (
             {("a", 0): 1},
-            "topics={('a', 0): 1}: it contains a value that is neither text nor a number: keys must be str",
+            "topics={('a', 0): 1}: contains a value that is neither text nor a number: keys must be str",
         ),
-        ({"a": object}, "topics={'a': <class 'object'>}: it contains a value that is neither text nor a number"),
+        ({"a": object}, "topics={'a': <class 'object'>}: contains a value that is neither text nor a number"),
     ],
 )
 def test_refused_values_of_python(value: object, reason: str) -> None:
@@ -165,7 +165,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
         ({"subscribePattern": ""}, "subscribePattern='': expected a regular expression"),
         ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is also given; expected only one"),
-        ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, but it names no partition"),
+        ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, but the value lists no partition"),
         ({"assign": '{"a":[]}'}, "assign='{\"a\":[]}': expected JSON"),
         ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp=2: expected at most endingTimestamp=1"),
     ],
@@ -289,8 +289,8 @@ def test_offsets_in_order(start: int, end: int, is_allowed: bool) -> None:
 def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) -> None:
     options(maxOffsetsPerTrigger="5", maxBytesPerTrigger="1k").check_batch()
     assert caplog.messages == [
-        "maxBytesPerTrigger=1024 is for streams, and has no effect here",
-        "maxOffsetsPerTrigger=5 is for streams, and has no effect here",
+        "maxBytesPerTrigger=1024 is only for streams and has no effect here",
+        "maxOffsetsPerTrigger=5 is only for streams and has no effect here",
     ]
 
 

@@ -414,7 +414,7 @@ def test_times_that_spark_cannot_hold(tmp_path: Path, split_bytes: int) -> None:
     ]:
         parts = planned(files, Wanted(start_timestamp_ms=start, end_timestamp_ms=end), split_bytes)
         assert offsets_of(parts, files) == expected
-        with pytest.raises(DecodeError, match="is outside the range of Spark"):
+        with pytest.raises(DecodeError, match="is outside Spark's range"):
             offsets_of(parts, files, ReadOptions(("offset", "timestamp")))
         options = ReadOptions(("offset", "timestamp", CORRUPT), Mode.PERMISSIVE)
         rows = [row for part in parts for row in _rows(read_parts([part], files, options))]

@@ -91,5 +91,5 @@ def test_what_has_another_name_by_now(tmp_path: Path) -> None:
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="a folder of segments is required"):
         SegmentFiles([])
-    with pytest.raises(ConfigurationError, match="path='mock:///a': it is on a different file system from "):
+    with pytest.raises(ConfigurationError, match="path='mock:///a': not on the same file system as "):
         SegmentFiles([str(tmp_path), "mock:///a"])

@@ -139,10 +139,7 @@ def test_nothing_yet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "orders-0.zip").touch()
     query = Query(tmp_path)
     assert not query.plan()
-    assert (
-        "there are no segments: expected TOPIC-PARTITION/OFFSET.log; files that may contain some must be unpacked"
-        in caplog.text
-    )
+    assert "no segments were found: expected TOPIC-PARTITION/OFFSET.log; packed files must be unpacked" in caplog.text
     write_segment(tmp_path / "orders-0", [batch(0)])
     query.take_all()
     assert query.rows == rows_of(10)
@@ -262,7 +259,7 @@ def test_lost_end(folder: Path) -> None:
     query = Query(folder)
     query.take_all()
     write_segment(folder / "orders-1", [batch(0)])
-    with pytest.raises(LocalProtocolError, match="orders-1 ends at offset 10, but was to be read from 20 on"):
+    with pytest.raises(LocalProtocolError, match="orders-1 ends at offset 10, but was to be read from 20 onward"):
         query.plan()
     query.options["failOnDataLoss"] = "false"
     query.start()
@@ -273,7 +270,7 @@ def test_lost_partition(folder: Path) -> None:
     query = Query(folder)
     query.take_all()
     (folder / "orders-1" / f"{0:020}.log").unlink()
-    with pytest.raises(LocalProtocolError, match="orders-1 is gone, but was to be read from offset 20 on"):
+    with pytest.raises(LocalProtocolError, match="orders-1 no longer exists, but was to be read from offset 20 onward"):
         query.plan()
     query.options["failOnDataLoss"] = "false"
     query.start()
@@ -287,8 +284,8 @@ def test_each_loss_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture
     path = folder / "orders-1" / f"{0:020}.log"
     path.unlink()
     told = [
-        "lost: orders-0 ends at offset 60, but was to be read from 100 on",
-        "lost: orders-1 is gone, but was to be read from offset 20 on",
+        "lost: orders-0 ends at offset 60, but was to be read from 100 onward",
+        "lost: orders-1 no longer exists, but was to be read from offset 20 onward",
     ]
     write_segment(folder / "orders-0", [batch(50)])
     for _ in range(3):
@@ -309,7 +306,7 @@ def test_segment_that_goes_before_it_is_read(folder: Path) -> None:
         tasks = query.reader.partitions(*query.offsets)
         (folder / "orders-0" / f"{0:020}.log").unlink()
         if fails:
-            with pytest.raises(DecodeError, match="is gone"):
+            with pytest.raises(DecodeError, match="has since been removed"):
                 list(query.reader.read(tasks[0]))
         else:
             assert sum(rows.num_rows for rows in query.reader.read(tasks[0])) == 70
@@ -359,7 +356,7 @@ def test_a_loss_in_any_mode(folder: Path) -> None:
     query = Query(folder, mode="DROPMALFORMED")
     query.take_all()
     (folder / "orders-1" / f"{0:020}.log").unlink()
-    with pytest.raises(LocalProtocolError, match="orders-1 is gone"):
+    with pytest.raises(LocalProtocolError, match="orders-1 no longer exists"):
         query.plan()
 
 
@@ -408,7 +405,7 @@ def test_partitions_that_come_later(folder: Path) -> None:
     write_segment(folder / "orders-4", [batch(0)])
     assert query.plan()
     shutil.rmtree(folder / "orders-4")
-    with pytest.raises(LocalProtocolError, match="orders-4 is gone, but was to be read up to offset 10"):
+    with pytest.raises(LocalProtocolError, match="orders-4 no longer exists, but was to be read up to offset 10"):
         query.run()
 
 

@@ -66,8 +66,8 @@ def test_of_the_producer(given: dict[str, str], expected: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("topics", "a", "no such option; topic names the topic of all rows"),
-        ("subscribe", "a", "no such option; topic names the topic of all rows"),
+        ("topics", "a", "no such option; use topic to give the topic for all rows"),
+        ("subscribe", "a", "no such option; use topic to give the topic for all rows"),
         ("linger.ms", "7", "did you mean kafka.linger.ms?"),
         ("xyz", "7", "producer options begin with kafka."),
         ("topic", "a/b", "topic='a/b': "),
@@ -144,5 +144,5 @@ def test_a_login_as_of_javas_clients() -> None:
 
 def test_servers_are_needed() -> None:
     given: dict[str, Any] = {"topic": "out"}
-    with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers=None: it is required"):
+    with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers=None: required"):
         parse_options(given)

@@ -132,7 +132,7 @@ def test_without_idempotence(source: Any, broker: Broker) -> None:
 
 def test_append_is_the_only_mode(source: Any, broker: Broker) -> None:
     writer = source.sql("select 'v' value").write.format("kafkawire").mode("overwrite")
-    with pytest.raises(AnalysisException, match="records are only added to topics"):
+    with pytest.raises(AnalysisException, match="records can only be appended to topics"):
         writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "out").save()
 
 

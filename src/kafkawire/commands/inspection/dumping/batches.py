@@ -132,12 +132,12 @@ def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: i
         position: where the batch begins.
         end: where it ends, if its length is correct.
     """
-    reason = "its checksum is wrong"
+    reason = "the batch's checksum is wrong"
     if end == window.end or search.begins_at(end):
         return end, reason
     inside = search.next(position + 1, end)
     if inside < end:
-        return inside, f"{reason}, and a sound batch begins inside it"
+        return inside, f"{reason}, and a valid batch begins inside it"
     if not size_at(window, end)[1] or _may_be_cut(window, end):
         return end, reason  # the next one is damaged too
     return search.next(end + 1), f"{reason}, and no batch begins where it ends"

@@ -82,7 +82,9 @@ class _Index:
         self.log = _sibling(file, LOG_SUFFIX, stack)
         self._output = output
         if file.base_offset is None:
-            output.note("the file name has no offset, so offsets are relative, and not compared with a segment")
+            output.note(
+                "the file name contains no offset, so offsets are shown as relative and not compared with a segment"
+            )
             self.log = None
         elif self.log is None:
             output.note(f"{file.sibling(LOG_SUFFIX).name} is missing, so entries are not compared with a segment")
@@ -103,7 +105,9 @@ class _Index:
             yield position, first, second
         self._say_cuts()
         if left := self.window.end % self.entry_bytes:
-            self.problems.tell(f"the last entry has only {left} of {self.entry_bytes} bytes", self.window.end - left)
+            self.problems.tell(
+                f"the last entry is truncated: expected {self.entry_bytes} bytes, got {left}", self.window.end - left
+            )
         if not self.window.end:
             self._output.note("the index is empty")
 
@@ -160,9 +164,11 @@ def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], obje
             offset = index.base_offset + relative
             output.say(Kind.ENTRY, {"timestamp": timestamp, "offset": offset})
             if timestamp <= before[0]:
-                index.problems.tell(f"index timestamp {timestamp} is not after the previous one, {before[0]}", at)
+                index.problems.tell(
+                    f"index timestamp {timestamp} is not later than the previous timestamp, {before[0]}", at
+                )
             if relative < max(before[1], 0):
-                index.problems.tell(f"index offset {offset} is below the previous one, or the base offset", at)
+                index.problems.tell(f"index offset {offset} is lower than the previous offset or the base offset", at)
             before = timestamp, relative
             if places is None:
                 continue

@@ -81,7 +81,7 @@ def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read
 def _describe(file: StoredFile, output: Output) -> None:
     if file.kind is FileKind.LOG:
         if file.base_offset is None:
-            output.note("the file name has no offset")
+            output.note("the file name contains no offset")
         else:
             output.say(Kind.NOTE, {"baseOffset": file.base_offset}, f"Log starting offset: {file.base_offset}")
     elif file.base_offset is None:
@@ -150,7 +150,9 @@ class _Segment:
             before = self._next_offset - 1
             self._output.damage(f"offsets go back, from {before} to {first}", found.position)
         if not is_old and last_offset < (base_offset or 0):
-            self._output.damage(f"the last offset {last_offset} is below the first, {base_offset}", found.position)
+            self._output.damage(
+                f"the last offset {last_offset} is lower than the first offset {base_offset}", found.position
+            )
         if self._is_deep:
             self._open(found, last_offset)
         if found.is_valid:
@@ -162,7 +164,7 @@ class _Segment:
         if batch is None:
             limit = self._options.batch_bytes_max
             output.note(
-                f"position {found.position}: a batch of {found.size} bytes is not opened, since the limit is {limit}"
+                f"position {found.position}: a batch of {found.size} bytes was not opened, because the limit is {limit}"
             )
             output.lines.next_offset = last_offset + 1
             return

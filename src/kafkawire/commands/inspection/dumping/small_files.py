@@ -82,7 +82,7 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         window = Window(stream)
         size = window.end
         if size > limit:
-            output.damage(f"the file has {size} bytes, but at most {limit} are read from a file of this kind", 0, size)
+            output.damage(f"the file has {size} bytes; the limit for a file of this kind is {limit}", 0, size)
             return
         content = bytes(window.at(0, size))
     problems = Problems(output)
@@ -137,7 +137,7 @@ def _partition_metadata(content: bytes, on_damage: OnDamage) -> Iterator[Mapping
 def _quorum_state(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
     found = parse_quorum_state(content)
     if _KIND in found:
-        raise DamagedContent(f"unexpected member {_KIND!r}")
+        raise DamagedContent(f"unexpected key {_KIND!r}")
     if _depth(found) > _DEPTH_MAX:
         raise DamagedContent(f"values are nested more than {_DEPTH_MAX} levels deep")
     yield found

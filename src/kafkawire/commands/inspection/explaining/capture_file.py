@@ -133,7 +133,7 @@ def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
         (kind,) = struct.unpack(f"{order}I", head)
         (length,) = struct.unpack(f"{order}I", reader.take(4))
         if length < _BLOCK_FRAME_BYTES or length % 4:
-            raise CaptureError(f"the block at byte {reader.position - 8} has the impossible length {length}")
+            raise CaptureError(f"the block at byte {reader.position - 8} has an invalid length, {length}")
         if kind not in _READ_BLOCKS:
             reader.skip(length - 8)
             continue
@@ -157,7 +157,7 @@ def _section(reader: _Reader) -> str:
         if mark == _BYTE_ORDER_MAGIC and length >= 28 and length % 4 == 0:
             reader.skip(length - 12)
             return order
-    raise CaptureError(f"the header of a section before byte {reader.position} is damaged")
+    raise CaptureError(f"the section header before byte {reader.position} is damaged")
 
 
 def _interface(block: bytes, order: str) -> _Interface:

@@ -15,7 +15,7 @@ __all__ = ["TcpSegment", "tcp_segment"]
 
 _TCP = 6
 _IPV4, _IPV6 = 0x0800, 0x86DD
-#: The types of VLAN tags. Two more bytes follow the type, and then the type of the next header.
+#: The types of VLAN tags. Each is followed by two more bytes, then by the type of the next header.
 _VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
 #: IPv6 headers that can precede TCP; the second byte of each is its length.
 _IPV6_EXTENSIONS = (0, 43, 60)
@@ -76,7 +76,7 @@ def _ip_start(link_type: int, data: bytes) -> int | str:
     if link_type == _LINUX_2:
         return 20 if data[:2] in (b"\x08\x00", b"\x86\xdd") else "not IP"
     if link_type not in (_ETHERNET, _LINUX):
-        return f"of the unknown link type {link_type}"
+        return f"unknown link type {link_type}"
     place = 12 if link_type == _ETHERNET else 14
     while True:
         kind = int.from_bytes(data[place : place + 2], "big")

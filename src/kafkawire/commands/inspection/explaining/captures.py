@@ -83,7 +83,7 @@ class Summary:
             (self.unread, "frame", "not decoded or not matched"),
             (self.without_response, "request", "whose response is not in the capture"),
             (self.missing_bytes, "byte", "not captured"),
-            (self.passed_over_bytes, "byte", "skipped, since no known frame begins there"),
+            (self.passed_over_bytes, "byte", "skipped, because no known frame begins there"),
         ):
             if count:
                 yield f"{counted(count, noun)} {what}"
@@ -228,7 +228,9 @@ class _Conversation:
         size_bytes = self.unfinished_bytes
         for stream in self._streams:
             stream.lose_step()
-        return self._remark(time, f"{size_bytes} bytes of unfinished frames were dropped, since too many were pending")
+        return self._remark(
+            time, f"{size_bytes} bytes of incomplete frames were dropped, because too many were pending"
+        )
 
     def _receive_data(self, captured: CapturedBytes, stream: _Stream) -> Iterator[Frame]:
         if not stream.in_step:
@@ -265,17 +267,17 @@ class _Conversation:
         for side, stream in enumerate(self._streams):
             yield from self._passed_over(captured, side)
             if stream.data:
-                text = f"{len(stream.data)} bytes {self._of(side)} are left, which belong to an incomplete frame"
+                text = f"{len(stream.data)} bytes {self._of(side)} are left over from an incomplete frame"
                 yield self._remark(captured.time, text)
         if not self._is_kafka:
             yield self._remark(captured.time, "no unencrypted Kafka traffic was found in this connection")
         elif self.without_response:
-            yield self._remark(captured.time, f"{counted(self.without_response, 'request')} without response")
+            yield self._remark(captured.time, f"{counted(self.without_response, 'request')} without a response")
 
     def _passed_over(self, captured: CapturedBytes, side: int) -> Iterator[Frame]:
         stream = self._streams[side]
         if stream.passed_over:
-            text = f"skipped {stream.passed_over} bytes {self._of(side)}, since no known frame begins there"
+            text = f"skipped {stream.passed_over} bytes {self._of(side)}, because no known frame begins there"
             self.passed_over_bytes += stream.passed_over
             stream.passed_over = 0
             yield self._remark(captured.time, text)

@@ -61,7 +61,7 @@ def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
     for api in apis.values():
         if wanted in (api.name.lower(), str(int(api.key))):
             return api
-    raise ValueError(f"no API is named {shown(name)}{near(wanted, [api.name for api in apis.values()])}")
+    raise ValueError(f"unknown API {shown(name)}{near(wanted, [api.name for api in apis.values()])}")
 
 
 def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
@@ -74,7 +74,7 @@ def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
     least = start + HEADER_START.size
     if len(frame) < least:
         raise ValueError(
-            f"a frame of {len(frame)} bytes is too short for a request; the length and the header alone have {least}"
+            f"a frame of {len(frame)} bytes is too short for a request; the length and the header alone take {least}"
         )
     key, version, correlation_id = HEADER_START.unpack_from(frame, start)
     if key not in apis:
@@ -128,7 +128,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     if error is None and correlation_id is not None:
         found = correlation_id_of(data[start:])
         if found != correlation_id:
-            raise ValueError(f"the response has the correlation id {found}, but the request has {correlation_id}")
+            raise ValueError(f"expected the request's correlation id {correlation_id} in the response, got {found}")
     if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
         version = api.versions.first  # how a broker reports that it does not know the version
     if error is None:

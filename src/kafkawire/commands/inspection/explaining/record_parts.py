@@ -151,7 +151,7 @@ class RecordPart:
 
     def _behind(self, data: bytes) -> tuple[list[Row], str]:
         """Read a message that follows its version, as in the data of group members and in transaction markers."""
-        assert self._class is not None, "a format has no version"
+        assert self._class is not None, "a record format has no version"
         if len(data) < _PREFIX_BYTES:
             return _unread(data, f"{_PREFIX_BYTES} bytes are needed, but {len(data)} are left")
         version = _int16(data)

@@ -75,7 +75,9 @@ def bounded(rows: Iterable[Row], data: bytes) -> list[Row]:
 
 
 def _left_out(data: bytes, start: int, region: str = "") -> Row:
-    return Row(start, data[start:], "", f"{len(data) - start} bytes left out after {ROWS_MAX} rows", region)
+    return Row(
+        start, data[start:], "", f"{len(data) - start} bytes not shown, because the limit is {ROWS_MAX} rows", region
+    )
 
 
 #: The usual name for a sequence of messages in the formats that preceded record batches.
@@ -142,7 +144,7 @@ def explain_records(
                 raise DecodeError(f"{path}magic", position, short(magic_at + 1, len(data) - position))
             magic = data[position + magic_at]
             if magic not in by_magic:
-                raise DecodeError(f"{path}magic", position + magic_at, f"magic {magic} is unknown")
+                raise DecodeError(f"{path}magic", position + magic_at, f"unknown magic {magic}")
             position = reader.batch(by_magic[magic], position, f"{path}[{number}]" if position or path else "")
             number += 1
     except DecodeError as error:
@@ -264,7 +266,7 @@ class _Reader:
         if end > len(self._data):
             raise DecodeError(path, start, short(end - start, len(self._data) - start))
         if end < header_end:
-            raise DecodeError(path, start, f"the header goes beyond the end at byte {end}")
+            raise DecodeError(path, start, f"the header extends past the end of the batch at byte {end}")
 
     def _elements(self, field: RecordField, count: int, start: int, end: int, path: str) -> None:
         """Read the records of a batch, which extend to its end."""
@@ -312,7 +314,7 @@ class _Reader:
         for index in range(first_row, len(self.rows)):
             row = self.rows[index]
             if row.path == path:
-                verdict = "right" if str(computed) == row.value else f"wrong: it should be {computed}"
+                verdict = "right" if str(computed) == row.value else f"wrong, expected {computed}"
                 self.rows[index] = row._replace(value=f"{row.value} ({field.checksum}, {verdict})")
 
     def _row(self, span: Span, base: int, bits: tuple[Bits, ...]) -> Row:

@@ -108,7 +108,11 @@ class LogSegment:
                 if batch.base_offset <= offset or isinstance(batch, MessageBatch):
                     return position, batch
                 break
-        held = "it has no batches" if first is None else f"its first offset is {first}, and the last one read is {last}"
+        held = (
+            "the file has no batches"
+            if first is None
+            else f"its first offset is {first}, and the last one read is {last}"
+        )
         raise ValueError(f"{self._path} has no batch with offset {offset}: {held}")
 
     def batch_at(self, position: int) -> tuple[int, Batch]:

@@ -17,8 +17,8 @@ from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment
 
 __all__ = ["CapturedBytes", "TcpConnection", "TcpStreams"]
 
-#: Maximum number of segments in one connection that wait for earlier ones. A network reorders a few segments, and a
-#: capture a few dozen.
+#: Maximum number of segments in one connection that wait for earlier ones. A network reorders a few segments;
+#: a capture may reorder a few dozen.
 _HELD_SEGMENTS_MAX = 1024
 
 #: Maximum number of waiting bytes across all connections. There can be thousands of connections, each with a window of
