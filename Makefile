@@ -75,7 +75,7 @@ endef
 export LEFT
 
 .PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-beside-spark test-small
-test: test-beside-spark test-native ## run what every change needs: the checks, and the tests for each engine; six to eight minutes on two cores
+test: test-beside-spark test-native ## run what every change needs: the checks, and the tests for each engine; five to eight minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
