@@ -30,8 +30,8 @@ __all__ = ["CHALLENGE_BYTES_MAX", "CONNECTION_EDGES", "ROUNDS_MAX", "ConnectionS
 #: Kerberos token has at most 64 KiB.
 CHALLENGE_BYTES_MAX = 512 * 1024
 
-#: Maximum number of challenges in one login. Kerberos needs the most, namely four; without a limit, a hostile broker
-#: could continue forever.
+#: Maximum number of challenges in one login. Kerberos needs the most: four. Without a limit, a hostile broker could
+#: continue forever.
 ROUNDS_MAX = 16
 
 #: The client logs in again after a fraction of the session that lies between these two, as Kafka's own client does.

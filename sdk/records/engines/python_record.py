@@ -137,7 +137,7 @@ class Record(_Fields[Key, Value]):
 
         @property
         def __class__(self):
-            """The record class in use, which makes deserialized records instances of it even with the extension."""
+            """The record class in use, so even with the extension, deserialized records are instances of it."""
             return _record_in_use()
 
     def __delattr__(self, name: str) -> NoReturn:

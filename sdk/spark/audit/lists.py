@@ -134,7 +134,7 @@ def folded_list(
         names: the titles of its columns; a column whose title ends with `#` contains numbers.
         rows: the text of each cell.
         is_open: whether it is initially expanded.
-        limit: the maximum number of rows to show; if there are more, `size` says that.
+        limit: the maximum number of rows to show; if there are more, the list's `size` says so.
     """
     columns = [Column(name.removesuffix("#"), name.endswith("#")) for name in names]
     size = f"{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}"

@@ -201,7 +201,7 @@ class Cluster:
             try:
                 return ask()
             except KafkaWireError as error:
-                self.close()  # new clients may succeed, and a caller that gives up now would not close these later
+                self.close()  # new clients may succeed, and if the caller gives up now, nothing closes these later
                 # A client that failed to connect has already made all the attempts that its options allow.
                 if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise

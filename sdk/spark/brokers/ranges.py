@@ -46,7 +46,7 @@ class PartitionRange(NamedTuple):
 def split(
     ranges: Iterable[PartitionRange], tasks_min: int | None = None, task_records_max: int | None = None
 ) -> list[PartitionRange]:
-    """Return the ranges of the tasks, without empty ones.
+    """Return the offset ranges to read, one per task, omitting empty ranges.
 
     Args:
         ranges: one range per partition.

@@ -56,8 +56,8 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
 
     Args:
         name: the name of the application.
-        master: where Spark runs, such as `local[*]` or `spark://host:7077`; None for the master of `spark-submit` or
-        the configuration, otherwise this machine.
+        master: where Spark runs, such as `local[*]` or `spark://host:7077`; None uses the master set by
+            `spark-submit` or the configuration, or this machine if neither sets one.
         more: settings in addition to those of every command; `spark-submit` overrides them.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
