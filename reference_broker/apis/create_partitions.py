@@ -52,8 +52,8 @@ def handle(
                 _refuse(results[-1], error)
         yield
     response = CreatePartitionsResponse(results=results)
-    if request.validate_only and request.timeout_ms <= 0:
-        return parts.respond(response)  # nothing was changed, so there is nothing to wait for
+    if request.timeout_ms <= 0 and (request.validate_only or topics.acts_without_time):
+        return parts.respond(response)  # no time limits the checks; `_grow` limits the wait for what was added
     return parts.respond_by(call.now_ms + request.timeout_ms, call.timers, response)
 
 
@@ -105,7 +105,10 @@ def _grow(
     # The client gets this error on timeout; the partitions are still created.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
-    topics.add_partitions(topic, wanted.count, grown, assignments=replicas, validate_only=request.validate_only)
+    wait_ms = max(request.timeout_ms, 0)
+    topics.add_partitions(
+        topic, wanted.count, grown, assignments=replicas, wait_ms=wait_ms, validate_only=request.validate_only
+    )
     return additional
 
 

@@ -47,14 +47,14 @@ def handle(
         if len(asked[topic.name]) > 1:
             error = BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.created_twice)
         if error is None:
-            results.append(_create(options, topics, topic, parts, request.validate_only))
+            results.append(_create(options, topics, topic, parts, request))
         else:
             results.append(result := CreateTopicsResponse.CreatableTopicResult(topic.name))
             _refuse(result, error)
         yield
     response = CreateTopicsResponse(topics=results)
-    if request.validate_only and request.timeout_ms <= 0:
-        return parts.respond(response)  # nothing was changed, so there is nothing to wait for
+    if request.timeout_ms <= 0 and (request.validate_only or topics.acts_without_time):
+        return parts.respond(response)  # no time limits the checks; `_create` limits the wait for what was created
     return parts.respond_by(call.now_ms + request.timeout_ms, call.timers, response)
 
 
@@ -79,7 +79,7 @@ def _create(
     topics: TopicController,
     topic: CreateTopicsRequest.CreatableTopic,
     parts: Parts[CreateTopicsResponse],
-    validate_only: bool,
+    request: CreateTopicsRequest,
 ) -> CreateTopicsResponse.CreatableTopicResult:
     configs: dict[str, str | None] = {}
     for config in topic.configs:
@@ -102,7 +102,7 @@ def _create(
     # The client gets this error if the topic is not created in time; its creation continues nevertheless.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
-    topics.create(new, created, validate_only=validate_only)
+    topics.create(new, created, wait_ms=max(request.timeout_ms, 0), validate_only=request.validate_only)
     return result
 
 

@@ -148,7 +148,7 @@ def _delete(
     try:
         topic = _find(image, wanted, counts)
         result.name, result.topic_id = topic.name, topic.topic_id
-        if wanted.name is not None and counts.get(_Wanted(None, topic.topic_id)) == 1:
+        if wanted.name is not None and _Wanted(None, topic.topic_id) in counts:
             reason = "The provided topic name maps to an ID that was already supplied."
             raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
         if is_late:

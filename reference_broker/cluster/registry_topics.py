@@ -46,7 +46,7 @@ from kafkawire.reference_broker.metadata.new_topics import (
     check_no_nulls,
     plan_configs,
 )
-from kafkawire.reference_broker.metadata.topic_controller import TopicDone, TopicTexts
+from kafkawire.reference_broker.metadata.topic_controller import WAIT_MS_MAX, TopicDone, TopicTexts
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -66,13 +66,9 @@ from kafkawire.sdk.registry.acls import default_acl
 from kafkawire.sdk.registry.registry import Data, Exists, GetData, Registry, Stat
 from kafkawire.sdk.registry.steps import Steps, across_sessions, found, read, run
 
-__all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RandomChoices", "RegistryTopics", "ReplicationFactors"]
+__all__ = ["AUTOMATIC_WAIT_MS", "RandomChoices", "RegistryTopics", "ReplicationFactors"]
 
 _log = logging.getLogger("kafkawire.broker")
-
-#: Maximum time that a client's change waits for the image. The request has its own timeout, which is shorter in all
-#: known clients.
-WAIT_MS_MAX: Final = 600_000
 
 #: How long the creation of a topic by the broker itself waits for the image: the default of Kafka's
 #: `request.timeout.ms`.
@@ -224,7 +220,9 @@ class RegistryTopics:
         if name in self._metadata.image.topics or name in self._creating:
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
-    def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+    def create(
+        self, new: NewTopic, done: TopicDone, *, wait_ms: int = WAIT_MS_MAX, validate_only: bool = False
+    ) -> None:
         # The order of `ZkAdminManager.createTopics` in Apache Kafka 3.9; `_plan` continues it.
         try:
             _check_allowed(new.name)
@@ -236,7 +234,7 @@ class RegistryTopics:
         if validate_only:
             run(self._registry, self._plan(new), lambda planned: done(_planned(new, planned)), self._refuse(new, done))
         else:
-            self._create(new, done, WAIT_MS_MAX)
+            self._create(new, done, min(wait_ms, WAIT_MS_MAX))
 
     def create_by_default(self, name: str, done: TopicDone) -> None:
         if name not in self._creating:
@@ -292,7 +290,7 @@ class RegistryTopics:
         self._create(self._factors.plan(name, self._options), attempted, AUTOMATIC_WAIT_MS)
 
     def _create(self, new: NewTopic, done: TopicDone, wait_ms: int) -> None:
-        """Create a topic, or wait for a creation already in progress."""
+        """Create a topic, or wait for a creation already in progress, whose time limit then applies."""
         name = new.name
         if (waiting := self._creating.get(name)) is not None:
             if len(waiting) < WAITS_MAX:
@@ -425,13 +423,14 @@ class RegistryTopics:
         done: TopicDone,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
+        wait_ms: int = WAIT_MS_MAX,
         validate_only: bool = False,
     ) -> None:
         def added(result: None) -> None:
             if validate_only:
                 done(topic)
             else:
-                self._await(topic.name, _shows(topic.topic_id, count), done, WAIT_MS_MAX)
+                self._await(topic.name, _shows(topic.topic_id, count), done, min(wait_ms, WAIT_MS_MAX))
 
         def failed(error: Exception) -> None:
             done(broker_error(error, f"no partitions were added to the topic {topic.name}"))

@@ -26,7 +26,7 @@ from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_partitions import check_assignments, check_increase
 from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_configs, plan_partitions
-from kafkawire.reference_broker.metadata.topic_controller import TopicDone, TopicTexts
+from kafkawire.reference_broker.metadata.topic_controller import WAIT_MS_MAX, TopicDone, TopicTexts
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.work.pieces import Work
@@ -129,7 +129,9 @@ class LocalTopics:
 
     # Creating and deleting.
 
-    def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+    def create(
+        self, new: NewTopic, done: TopicDone, *, wait_ms: int = WAIT_MS_MAX, validate_only: bool = False
+    ) -> None:
         # The order of `ReplicationControlManager.createTopics` in Apache Kafka 4.3.
         try:
             self.check_name(new.name)
@@ -214,6 +216,7 @@ class LocalTopics:
         done: TopicDone,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
+        wait_ms: int = WAIT_MS_MAX,
         validate_only: bool = False,
     ) -> None:
         # The assignments have been checked: each names only this broker.

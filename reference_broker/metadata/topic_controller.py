@@ -10,7 +10,7 @@ Source: `Controller`, `ZkAdminManager` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from kafkawire.reference_broker.metadata.config_store import Revise
 from kafkawire.reference_broker.metadata.image import TopicImage
@@ -18,7 +18,11 @@ from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["TopicController", "TopicDone", "TopicTexts"]
+__all__ = ["WAIT_MS_MAX", "TopicController", "TopicDone", "TopicTexts"]
+
+#: Maximum time that a client's change waits for the image. The request has its own timeout, which is shorter in all
+#: known clients.
+WAIT_MS_MAX: Final = 600_000
 
 #: Called with the changed topic once it is in the image, or with an error.
 TopicDone = Callable[[TopicImage | BrokerError], None]
@@ -63,12 +67,16 @@ class TopicController(Protocol):
             BrokerError: the name is not allowed, is taken, or differs from another one only in periods and underscores.
         """
 
-    def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+    def create(
+        self, new: NewTopic, done: TopicDone, *, wait_ms: int = WAIT_MS_MAX, validate_only: bool = False
+    ) -> None:
         """Check a topic that a client asks for, and create it.
 
         Args:
             new: the topic. If several things are wrong with it, the emulated release decides which is reported.
             done: see `TopicDone`.
+            wait_ms: how long to wait, once the topic is stored, until the image shows it; after that, `done` gets
+                REQUEST_TIMED_OUT.
             validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
                 of zeros.
         """
@@ -132,6 +140,7 @@ class TopicController(Protocol):
         done: TopicDone,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
+        wait_ms: int = WAIT_MS_MAX,
         validate_only: bool = False,
     ) -> None:
         """Add partitions to a topic.
@@ -143,6 +152,7 @@ class TopicController(Protocol):
                 has been deleted in the meantime.
             assignments: the replicas of each new partition, checked by `check_assignments`; if None, the broker
                 chooses.
+            wait_ms: see `create`.
             validate_only: whether to add nothing; `done` then gets the topic as it is.
         """
 

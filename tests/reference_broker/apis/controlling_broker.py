@@ -108,8 +108,14 @@ class ControllingBroker:
         self.now_ms += milliseconds
         self._timers.fire(self.now_ms)
 
-    def begin(self, message: Message, version: int) -> Answer:
-        """Send a request; return the response, or the operation that waits for it."""
+    def begin(self, message: Message, version: int, *, settles: bool = True) -> Answer:
+        """Send a request; return the response, or the operation that waits for it.
+
+        Args:
+            message: the request.
+            version: its version.
+            settles: whether the registry completes its operations before this method returns.
+        """
         kind = codec(type(message), version)
         data = kind.encode(message)
         received, end = kind.decode(data)
@@ -120,7 +126,8 @@ class ControllingBroker:
         answer = self._dispatcher.handle(Call(self._services, request, Peer(LISTENER, "host"), self.now_ms), received)
         if isinstance(answer, DelayedOperation):
             all_steps(answer)
-        self.cluster.settle()
+        if settles:
+            self.cluster.settle()
         return answer
 
     def ask(self, message: Message, version: int) -> Any:

@@ -82,7 +82,7 @@ _BOTH = "You may not specify both topic name and topic id."
         ([("t",), (None, _ID)], [("t", _ID, _SUPPLIED)], True),
         ([(None, _ID), ("t",)], [("t", _ID, _SUPPLIED)], True),
         ([("t",), ("t",), (None, _ID)], [("t", ZERO_UUID, "Duplicate topic name."), ("t", _ID, None)], False),
-        ([("t",), (None, _ID), (None, _ID)], [("t", _ID, None), (None, _ID, "Duplicate topic id.")], False),
+        ([("t",), (None, _ID), (None, _ID)], [("t", _ID, _SUPPLIED), (None, _ID, "Duplicate topic id.")], True),
         ([("t", _ID), ("t",)], [("t", _ID, _BOTH), ("t", _ID, None)], False),
     ],
 )

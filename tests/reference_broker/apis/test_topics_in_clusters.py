@@ -248,6 +248,11 @@ def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
     assert soon(broker, CreateTopicsRequest([Creatable("t", 1, 1)], 0), CREATE) == late
     assert broker.cluster.assignment("t").partitions == {0: (0,)}
     assert soon(broker, CreateTopicsRequest([Creatable("u", 1, 9)], 0), CREATE) == ErrorCode.INVALID_REPLICATION_FACTOR
+    odd = CreateTopicsRequest.CreatableTopicConfig("retention.ms", "odd")
+    assert soon(broker, CreateTopicsRequest([Creatable("u", 1, 1, [], [odd])], 0), CREATE) == ErrorCode.INVALID_CONFIG
+    strange = CreateTopicsRequest.CreatableReplicaAssignment(0, [0, 0])
+    request = CreateTopicsRequest([Creatable("u", -1, -1, [strange])], 0)
+    assert soon(broker, request, CREATE) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert soon(broker, CreatePartitionsRequest([Growing("t", 2, None)], 0), GROW) == late
     assert len(broker.cluster.assignment("t").partitions) == 2
     request = deletion("t", DELETE)
@@ -258,7 +263,9 @@ def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
 
 def soon(broker: ControllingBroker, request: Message, version: int) -> int:
     """Return the code for the only topic of a request that is answered immediately, and then update the image."""
-    answer = broker.begin(request, version)
+    answer = broker.begin(request, version, settles=False)
+    broker.advance(0)
+    broker.cluster.settle()
     broker.advance(0)
     (result,) = getattr(broker.read(answer, version), _results_of(request))
     broker.show()
