@@ -39,8 +39,8 @@ class ControllerClient:
     Args:
         broker_id: the id of this broker.
         links: links to the other brokers.
-        own: handles a request if this broker is the controller; if the broker no longer is, the response says so (see
-            `ask`).
+        own: handles a request, given its version as in `ask`, if this broker is the controller; if the broker no longer
+            is, the response says so.
         later: the timer for retrying requests.
         now_ms: returns the time.
         backoff: the pauses between attempts.
@@ -51,7 +51,7 @@ class ControllerClient:
         self,
         broker_id: int,
         links: Links,
-        own: Callable[[Message, Done], None],
+        own: Callable[[Message, int | None, Done], None],
         later: Later,
         now_ms: Callable[[], int],
         backoff: Backoff,
@@ -178,7 +178,7 @@ class _Request:
                 )
             return  # until the controller is known, or the time has run out
         if client.controller_id == client.broker_id:
-            self._stop = client.later(0, partial(client.own, self._message, answered))
+            self._stop = client.later(0, partial(client.own, self._message, self._version, answered))
             return
         left_ms = (self._attempts.deadline_ms or 0) - client.now_ms()
         self._stop = client.links.ask(

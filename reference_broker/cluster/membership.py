@@ -326,12 +326,11 @@ class Membership:
 
     # Requests.
 
-    def _ask_own(self, message: Message, done: Done) -> None:
+    def _ask_own(self, message: Message, version: int | None, done: Done) -> None:
         """Have the controller on this broker carry out a request."""
         if isinstance(message, AlterPartitionRequest):
-            is_by_name = any(topic.topic_name for topic in message.topics)
-            version = _BY_NAME if is_by_name else self.options.peer_versions.alter_partition
-            self.controller.alter_partitions(message, version, done)
+            newest = self.options.peer_versions.alter_partition
+            self.controller.alter_partitions(message, newest if version is None else version, done)
         elif isinstance(message, AllocateProducerIdsRequest):
             self.controller.allocate_producer_ids(message, done)
         elif isinstance(message, ControlledShutdownRequest):
@@ -428,9 +427,3 @@ def _refuse(request: ControlRequest, done: Done) -> None:
     """Refuse a request from the controller, since the broker does not accept requests yet."""
     error: KafkaWireError = RemoteProtocolError("the broker does not accept requests from the controller yet")
     done(error)
-
-
-#: The version in which the replicas' `AlterPartition` is sent if a topic has no id.
-_BY_NAME: Final = next(
-    each.versions.last for each in AlterPartitionRequest.TopicData.FIELDS if each.name == "topic_name"
-)

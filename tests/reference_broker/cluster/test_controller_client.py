@@ -52,7 +52,7 @@ class Asking:
         self.client = ControllerClient(
             OWN,
             self.bench.links,
-            lambda message, done: self.own.append(done),
+            lambda message, version, done: self.own.append(done),
             self.bench.later,
             lambda: self.simulation.now_ms,
             backoff(),
