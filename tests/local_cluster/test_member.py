@@ -57,8 +57,10 @@ class Scene:
         return self.refusals < 0
 
     async def until(self, state: MemberState) -> None:
+        """Wait until the member is in a state, or has passed through it since this call."""
+        begin = len(self.states)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while self.member.state is not state:
+            while self.member.state is not state and state not in self.states[begin:]:
                 self._changed.clear()
                 self.member.observe()
                 if self.member.state is not state:
