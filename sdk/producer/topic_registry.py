@@ -31,6 +31,10 @@ logger = logging.getLogger("kafkawire.producer")
 #: new one.
 ABSENT_MS = 10_000
 
+#: How long a topic may be missing before this is logged: by then, a broker that creates topics has created it, even if
+#: its disk is slow.
+_REPORTED_AFTER_MS = 1_000
+
 
 class _Missing:
     """A topic that is wanted but unknown.
@@ -38,8 +42,7 @@ class _Missing:
     Attributes:
         error: the reason; None before the first response.
         refreshed_ms: when the first response without the topic arrived.
-        is_reported: whether this was logged, which happens only if a later response lacks the topic too: if the broker
-            creates the topic, only its first response lacks it.
+        is_reported: whether this was logged.
     """
 
     __slots__ = ("error", "is_reported", "refreshed_ms")
@@ -185,7 +188,7 @@ class TopicRegistry:
         if missing.error is None or missing.error.code != code:
             # This is done once for all waiting records, because comparing names takes a while.
             missing.error = BrokerError(code, f"topic {name}{self._near(name)}")
-        if not missing.is_reported and metadata.refreshed_ms > missing.refreshed_ms:
+        if not missing.is_reported and metadata.refreshed_ms - missing.refreshed_ms >= _REPORTED_AFTER_MS:
             missing.is_reported = True
             logger.warning("%s; its records wait for up to %s=%d", missing.error, *self._options.topic_limit)
 
