@@ -72,7 +72,9 @@ def contents() -> dict[str, Content]:
         "millions of records": Content(bomb(Compression.GZIP, small_records(1_500_000), 1_500_000), 1_500_000),
         "a large value": Content(batch(0, value), 1),
         "a large value, compressed": Content(batch(0, bytes(large), compression=Compression.LZ4), 1),
-        "a batch over the limit": Content(batch(0, bytes(2 * large)), 0, "was not opened, because the limit is 33554432"),
+        "a batch over the limit": Content(
+            batch(0, bytes(2 * large)), 0, "was not opened, because the limit is 33554432"
+        ),
         "old messages": Content(bytes(old.build()), 200_000),
         "many structures": Content(batch(0, features(DECODED_BYTES_MAX // 6 - 10)), 1),
         "many smaller structures": Content(batch_of([(0, key, topologies, ()), (0, key, None, ())]), 2),
