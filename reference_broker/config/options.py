@@ -161,6 +161,14 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_max_assignment_interval_ms: the upper limit on the assignment interval of a KIP-848 group.
         group_consumer_regex_refresh_interval_ms: how long the matches of a KIP-848 group's regular expression stay
             valid; a new topic causes an earlier refresh, but not within ten seconds of the last one.
+        group_streams_session_timeout_ms: how long a member of a streams group may go without a heartbeat.
+        group_streams_heartbeat_interval_ms: how often a member of a streams group is told to send a heartbeat.
+        group_streams_max_size: the maximum number of members in a streams group.
+        group_streams_assignment_interval_ms: how long to collect changes to a streams group after one assignment
+            before the next one is computed.
+        group_streams_initial_rebalance_delay_ms: how long the first assignment of an empty streams group waits for more
+            members.
+        group_streams_num_standby_replicas: how many standby tasks each stateful task of a streams group has.
         transaction_state_log_num_partitions: the number of partitions of `__transaction_state`, fixed when that topic
             is created.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may request.
@@ -229,6 +237,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_regex_refresh_interval_ms: int = number(
         600_000, 10_000, kafka="group.consumer.regex.refresh.interval.ms"
     )
+    group_streams_session_timeout_ms: int = _kafka("group.streams.session.timeout.ms")
+    group_streams_heartbeat_interval_ms: int = _kafka("group.streams.heartbeat.interval.ms")
+    group_streams_max_size: int = _kafka("group.streams.max.size")
+    group_streams_assignment_interval_ms: int = _kafka("group.streams.assignment.interval.ms")
+    group_streams_initial_rebalance_delay_ms: int = _kafka("group.streams.initial.rebalance.delay.ms")
+    group_streams_num_standby_replicas: int = _kafka("group.streams.num.standby.replicas")
     transaction_state_log_num_partitions: int = _kafka("transaction.state.log.num.partitions")
     transaction_max_timeout_ms: int = _kafka("transaction.max.timeout.ms")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _kafka(
