@@ -17,6 +17,8 @@ from kafkawire.reference_broker.control_plane.control_plane import ControlPlane
 from kafkawire.reference_broker.coordinators.elections import Elections
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.streams.internal_topics import InternalTopics
+from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
@@ -66,6 +68,7 @@ class Core:
         dynamic_configs: dynamic configurations.
         on_options: called with the options when any of them have changed.
         groups: see `GroupCoordinator`.
+        streams_topics: see `InternalTopics`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: the fetch sessions of all clients.
         metadata: the state of the cluster.
@@ -104,7 +107,10 @@ class Core:
         computations = Computations(self.timers)
         self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
         known_topics = ClusterTopics(self.metadata)
-        self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
+        of_groups = self.dynamic_configs.resources(ConfigResourceType.GROUP)
+        self._group_limits = GroupLimits.of(options, of_groups)
+        self._streams_limits = StreamsLimits(options, of_groups)
+        self.streams_topics = InternalTopics(self.topics)
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
@@ -113,6 +119,7 @@ class Core:
             known_topics,
             partial(verify_commit, self.replicas, lambda: self._verifier),
             computations,
+            self._streams_limits,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
         self.producer_ids = ProducerIds(sources.producer_ids)
@@ -161,6 +168,7 @@ class Core:
             "options": self.options,
             "producer_ids": self.producer_ids,
             "replicas": self.replicas,
+            "streams_topics": self.streams_topics,
             "topics": self.topics,
             "transactions": self.transactions,
             "verifier": self._verifier,
@@ -215,6 +223,7 @@ class Core:
             self._group_limits.group_consumer_assignment_interval_ms = (
                 self.options.group_consumer_assignment_interval_ms
             )
+            self._streams_limits.options = self.options
             self.upkeep.change_limits(_upkeep_limits(self.options))
             self.on_options(self.options)
 

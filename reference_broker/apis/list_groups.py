@@ -8,7 +8,8 @@ from __future__ import annotations
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.unserved import UnservedGroup
+from kafkawire.reference_broker.groups.streams.group import STREAMS_GROUP_TYPE, StreamsGroup
+from kafkawire.reference_broker.groups.unserved import UNSERVED_TYPE, UnservedGroup
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.work.pieces import Work
@@ -20,7 +21,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["handle"]
 
 Listed = ListGroupsResponse.ListedGroup
-Group = ClassicGroup | ConsumerGroup | UnservedGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup | UnservedGroup
 
 
 @serves(ApiKey.LIST_GROUPS)
@@ -31,7 +32,8 @@ def handle(call: Call, request: ListGroupsRequest, *, groups: GroupCoordinator) 
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = []
-    known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.unserved_groups()]
+    known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.streams_groups()]
+    known += groups.unserved_groups()
     for group in known:
         each = _listed(group)
         if (not states or each.group_state.lower() in states) and (not types or each.group_type in types):
@@ -45,4 +47,6 @@ def _listed(group: Group) -> Listed:
         return Listed(group.group_id, group.protocol_type or "", group.state.value, "classic")
     if isinstance(group, ConsumerGroup):
         return Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")
-    return Listed(group.group_id, group.kind, group.state, group.kind)
+    if isinstance(group, StreamsGroup):
+        return Listed(group.group_id, STREAMS_GROUP_TYPE, group.state.value, STREAMS_GROUP_TYPE)
+    return Listed(group.group_id, UNSERVED_TYPE, group.state, UNSERVED_TYPE)

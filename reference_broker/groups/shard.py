@@ -40,13 +40,12 @@ from kafkawire.reference_broker.groups.records import (
 )
 from kafkawire.reference_broker.groups.requests import Commit, ConsumerHeartbeat, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.stored_records import decode_stored
+from kafkawire.reference_broker.groups.streams.group import StreamsGroup
+from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
+from kafkawire.reference_broker.groups.streams.operations import StreamsOperations
+from kafkawire.reference_broker.groups.streams.records import STREAMS_GROUP_RECORD_TYPES
 from kafkawire.reference_broker.groups.topics import Topics
-from kafkawire.reference_broker.groups.unserved import (
-    UNSERVED_RECORD_TYPES,
-    GroupType,
-    UnservedGroup,
-    UnservedGroups,
-)
+from kafkawire.reference_broker.groups.unserved import UNSERVED_RECORD_TYPES, UnservedGroup, UnservedGroups
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -72,7 +71,7 @@ __all__ = ["GroupShard"]
 R = TypeVar("R")
 
 #: A group of any type.
-Group = ClassicGroup | ConsumerGroup | UnservedGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup | UnservedGroup
 
 
 class GroupShard:
@@ -84,11 +83,13 @@ class GroupShard:
         limits: see `GroupLimits`.
         topics: see `Topics`.
         computations: runs long computations.
+        streams_limits: see `StreamsLimits`.
 
     Attributes:
         classic_groups: classic groups, keyed by id.
         consumer_groups: KIP-848 groups, keyed by id.
-        unserved_groups: share and streams groups, keyed by id; each id is in only one of the three mappings.
+        streams: the streams groups.
+        unserved_groups: share groups, keyed by id; each id is in only one of the mappings.
         offsets: the committed offsets.
         pending: the offsets of open transactions.
     """
@@ -100,9 +101,11 @@ class GroupShard:
         limits: GroupLimits,
         topics: Topics,
         computations: Computations,
+        streams_limits: StreamsLimits,
     ) -> None:
         self._topics = topics
         self._outbox = Outbox()
+        self.streams = StreamsOperations(timers, self._outbox, streams_limits, topics, self._is_taken)
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
@@ -126,6 +129,7 @@ class GroupShard:
         self._expiry = Expiry(
             self.classic_groups,
             self.consumer_groups,
+            self.streams.groups,
             self.offsets,
             self.pending,
             timers,
@@ -161,10 +165,12 @@ class GroupShard:
             else:
                 self.classic_groups[key.group] = stored_group(key.group, value)
         else:
-            is_unserved = key.SCHEMA.key in UNSERVED_RECORD_TYPES
-            group_id = (
-                self.unserved_groups.replay(record) if is_unserved else replay_consumer(self.consumer_groups, record)
-            )
+            if key.SCHEMA.key in UNSERVED_RECORD_TYPES:
+                group_id = self.unserved_groups.replay(record)
+            elif key.SCHEMA.key in STREAMS_GROUP_RECORD_TYPES:
+                group_id = self.streams.replay(record)
+            else:
+                group_id = replay_consumer(self.consumer_groups, record)
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._changes.deadlines.forget(group_id, key.member_id)
             if group_id not in self.consumer_groups:
@@ -187,6 +193,7 @@ class GroupShard:
         for group in self.consumer_groups.values():
             self._changes.expect_all(group, now_ms)
         self._changes.resolution.loaded()
+        self.streams.loaded(now_ms)
         self.unserved_groups.loaded(now_ms)
         self._expiry.check_later(now_ms)
 
@@ -194,6 +201,7 @@ class GroupShard:
         self._expiry.cancel()
         self._members.unloaded()
         self._changes.deadlines.cancel()
+        self.streams.unloaded()
         self._changes.resolution.cancel()
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
@@ -219,8 +227,8 @@ class GroupShard:
                 # As in Kafka, the response lacks the member's id.
                 reply(JoinGroupResponse(error_code=error.code))
                 return Result(None)
-        unserved = self.unserved_groups.get(request.group_id)
-        if unserved is not None and (unserved.members or unserved.kind is GroupType.SHARE):
+        streams = self.streams.groups.get(request.group_id)
+        if request.group_id in self.unserved_groups or (streams is not None and streams.members):
             reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return Result(None)
         return self._step(lambda: self._members.join(request, reply, now_ms))
@@ -265,7 +273,8 @@ class GroupShard:
         classic = self.classic_groups.get(group_id)
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
-        if group_id in self.unserved_groups or (request.epoch != JOIN_EPOCH and classic is not None):
+        is_other = group_id in self.unserved_groups or group_id in self.streams.groups
+        if is_other or (request.epoch != JOIN_EPOCH and classic is not None):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if request.epoch != JOIN_EPOCH:
             kind = "Consumer group" if request.epoch > JOIN_EPOCH else "Group"
@@ -292,9 +301,10 @@ class GroupShard:
             BrokerError: the committer is not a member, or no longer one.
         """
         group = self.consumer_groups.get(commit.group_id)
-        unserved = self.unserved_groups.get(commit.group_id)
-        if unserved is not None:
-            unserved.check_commit(commit.member_id, commit.generation_id, knows_epochs=commit.knows_epochs)
+        self._check_may_commit(commit.group_id)
+        streams = self.streams.groups.get(commit.group_id)
+        if streams is not None:
+            streams.check_commit(commit.member_id, commit.generation_id, offsets, knows_epochs=commit.knows_epochs)
         elif group is None:
             self._members.check_commit(commit, now_ms)
         else:
@@ -311,9 +321,10 @@ class GroupShard:
             BrokerError: the committer is not a member, or no longer one.
         """
         group = self.consumer_groups.get(commit.group_id)
-        unserved = self.unserved_groups.get(commit.group_id)
-        if unserved is not None:
-            unserved.check_commit_in_transaction(commit)
+        self._check_may_commit(commit.group_id)
+        streams = self.streams.groups.get(commit.group_id)
+        if streams is not None:
+            streams.check_commit_in_transaction(commit, offsets)
         elif group is None:
             self._members.check_commit_in_transaction(commit)
         else:
@@ -321,6 +332,15 @@ class GroupShard:
             group.check_commit_in_transaction(commit, partitions)
         records = [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()]
         return Result(None, records, transaction=transaction)
+
+    def _check_may_commit(self, group_id: str) -> None:
+        """Check that a group is not a share group, which commits no offsets.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND.
+        """
+        if group_id in self.unserved_groups:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
 
     def _topic_id(self, name: str) -> bytes:
         return self._topics[name].topic_id if name in self._topics else ZERO_UUID
@@ -335,13 +355,9 @@ class GroupShard:
         Raises:
             BrokerError: the KIP-848 member is unknown, or has a different epoch.
         """
-        group = self.consumer_groups.get(group_id)
-        unserved = self.unserved_groups.get(group_id)
-        if member_id is not None or epoch >= 0:
-            if group is not None:
-                group.check_fetch(member_id or "", epoch)
-            elif unserved is not None and unserved.kind is GroupType.STREAMS:
-                unserved.check_epoch(member_id or "", epoch)
+        group = self.consumer_groups.get(group_id) or self.streams.groups.get(group_id)
+        if group is not None and (member_id is not None or epoch >= 0):
+            group.check_fetch(member_id or "", epoch)
         return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> Result[list[ErrorCode]]:
@@ -351,7 +367,7 @@ class GroupShard:
             BrokerError: the group does not exist, or its subscriptions are unknown.
         """
         group = self._group(group_id)
-        if isinstance(group, UnservedGroup) and group.kind is GroupType.SHARE:
+        if isinstance(group, UnservedGroup):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
         topics: set[str] | None = set()
         if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
@@ -398,6 +414,21 @@ class GroupShard:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return Result(group)
 
+    def find_streams(self, group_id: str) -> Result[StreamsGroup]:
+        """Return a streams group.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND.
+        """
+        group = self._group(group_id)
+        if not isinstance(group, StreamsGroup):
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+        return Result(group)
+
+    def step_of_streams(self, step: Callable[[StreamsOperations], R]) -> Result[R]:
+        """Run a step on the streams groups, with the records that it writes."""
+        return self._step(lambda: step(self.streams))
+
     def delete(self, group_id: str) -> Result[None]:
         """Delete an empty group and its offsets.
 
@@ -405,7 +436,7 @@ class GroupShard:
             BrokerError: the group does not exist, or has members.
         """
         group = self._group(group_id)
-        if group.members if isinstance(group, UnservedGroup) else not is_empty(group):
+        if group.members if isinstance(group, UnservedGroup | StreamsGroup) else not is_empty(group):
             raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
         for partition in self._partitions(group_id):
             self._outbox.add(offset_tombstone(group_id, *partition))
@@ -429,14 +460,25 @@ class GroupShard:
         unserved = self.unserved_groups.get(group_id)
         if unserved is not None:
             return unserved.tombstones()
+        if group_id in self.streams.groups:
+            return self.streams.tombstones(group_id)
         return [] if group is None else group_tombstones(group_id, group.members, group.resolved)
 
     def _find(self, group_id: str) -> Group | None:
         return (
             self.classic_groups.get(group_id)
             or self.consumer_groups.get(group_id)
+            or self.streams.groups.get(group_id)
             or self.unserved_groups.get(group_id)
         )
+
+    def _is_taken(self, group_id: str, may_replace: bool) -> bool:
+        """Return whether another group has the id of a new streams group, which may replace an empty classic group."""
+        group = self._find(group_id)
+        if may_replace and isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY:
+            self._end(group)
+            return False
+        return group is not None
 
     def _group(self, group_id: str) -> Group:
         group = self._find(group_id)

@@ -1,22 +1,20 @@
-"""Share and streams groups in a log written by Apache Kafka. This broker does not serve them, but keeps their ids.
+"""Share groups in a log written by Apache Kafka. This broker does not serve them, but keeps their ids.
 
-Their records contain what requests for other groups need: the type of each id, whether the group has members, and its
-    topics. Members cannot send heartbeats to this broker, so all sessions end one session timeout after loading, as in
-    Apache Kafka if no member returns. The records are kept, and the next broker that serves the groups starts new
-    sessions for their members.
+Their records contain what requests for other groups need: the type of each id, and whether the group has members.
+    Members cannot send heartbeats to this broker, so all sessions end one session timeout after loading, as in Apache
+    Kafka if no member returns. The records are kept, and the next broker that serves the groups starts new sessions for
+    their members.
 
-Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
+Source: `ShareGroup`, `GroupMetadataManager` in Apache Kafka.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Final
 
 from kafkawire.reference_broker.coordinators.records import types_by_key
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
-from kafkawire.reference_broker.groups.requests import Commit
-from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_current_member_assignment import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -41,34 +39,12 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_ta
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_current_member_assignment import (
-    StreamsGroupCurrentMemberAssignmentKey,
-    StreamsGroupCurrentMemberAssignmentValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_member_metadata import (
-    StreamsGroupMemberMetadataKey,
-    StreamsGroupMemberMetadataValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_metadata import (
-    StreamsGroupMetadataKey,
-    StreamsGroupMetadataValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_member import (
-    StreamsGroupTargetAssignmentMemberKey,
-    StreamsGroupTargetAssignmentMemberValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_metadata import (
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMetadataValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import (
-    StreamsGroupTopologyKey,
-    StreamsGroupTopologyValue,
-)
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["UNSERVED_RECORD_TYPES", "GroupType", "UnservedGroup", "UnservedGroups"]
+__all__ = ["UNSERVED_RECORD_TYPES", "UNSERVED_TYPE", "UnservedGroup", "UnservedGroups"]
+
+#: The type, and the protocol type, of these groups in ListGroups.
+UNSERVED_TYPE: Final = "share"
 
 #: The record types of these groups.
 UNSERVED_RECORD_TYPES = types_by_key(
@@ -78,109 +54,36 @@ UNSERVED_RECORD_TYPES = types_by_key(
     (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
     (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
     (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
-    (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
-    (StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
-    (StreamsGroupMetadataKey, StreamsGroupMetadataValue),
-    (StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue),
-    (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue),
-    (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
 )
-
-
-class GroupType(StrEnum):
-    """The type of a group; the values are those in ListGroups."""
-
-    SHARE = "share"
-    STREAMS = "streams"
 
 
 @dataclass(slots=True)
 class UnservedGroup:
-    """A share or streams group.
+    """A share group.
 
     Attributes:
         group_id: the group's id.
-        kind: see `GroupType`.
         keys: the keys of all the group's records, in order.
-        members: the epochs of members with a session, keyed by member id.
-        epoch: the group epoch.
-        assignment_epoch: the epoch of the group's target assignment.
-        topics: the topics of a streams group.
+        members: the ids of the members with a session.
     """
 
     group_id: str
-    kind: GroupType
     keys: dict[tuple[type[Message], str], Message] = field(default_factory=dict)
-    members: dict[str, int] = field(default_factory=dict)
-    epoch: int = 0
-    assignment_epoch: int = 0
-    topics: frozenset[str] = frozenset()
+    members: set[str] = field(default_factory=set)
 
     @property
     def state(self) -> str:
         """The group's state, as reported by ListGroups."""
-        if not self.members:
-            return "Empty"
-        return "Assigning" if self.kind is GroupType.STREAMS and self.epoch > self.assignment_epoch else "Stable"
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether the group's members are subscribed to a topic."""
-        return bool(self.members) and topic in self.topics
+        return "Stable" if self.members else "Empty"
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """Return the records that remove the group, ending with that of the group itself."""
-        last = ShareGroupMetadataKey, StreamsGroupMetadataKey
-        keys = sorted(self.keys.values(), key=lambda key: isinstance(key, last))
+        keys = sorted(self.keys.values(), key=lambda key: isinstance(key, ShareGroupMetadataKey))
         return [CoordinatorRecord(key, None) for key in keys]
-
-    def check_commit(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check an offset commit, which is allowed for a streams group, from a member or while the group is empty.
-
-        Raises:
-            BrokerError: GROUP_ID_NOT_FOUND for a share group, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
-                STALE_MEMBER_EPOCH.
-        """
-        if self.kind is GroupType.SHARE:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is a share group.")
-        if self.members or epoch >= 0:
-            self.check_epoch(member_id, epoch, knows_epochs=knows_epochs)
-
-    def check_epoch(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check the epoch of a member of a streams group.
-
-        Raises:
-            BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
-        """
-        known = self.members.get(member_id)
-        if known is None:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-        if not knows_epochs:
-            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id} must use OffsetCommit 9 or above")
-        if known != epoch:
-            raise BrokerError(
-                ErrorCode.STALE_MEMBER_EPOCH, f"the request has epoch {epoch}, but the member has epoch {known}"
-            )
-
-    def check_commit_in_transaction(self, commit: Commit) -> None:
-        """Check an offset commit in a transaction, which may name a member.
-
-        Raises:
-            BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only code that producers know for a wrong epoch.
-        """
-        is_anonymous = commit.generation_id < 0 and not commit.member_id and commit.instance_id is None
-        if is_anonymous and self.kind is GroupType.STREAMS:
-            return
-        try:
-            self.check_commit(commit.member_id, commit.generation_id)
-        except BrokerError as error:
-            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
-                raise
-            raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
 
 
 class UnservedGroups(dict[str, UnservedGroup]):
-    """The share and streams groups of a shard, keyed by id, as replayed.
+    """The share groups of a shard, keyed by id, as replayed.
 
     Args:
         timers: the shard's timers.
@@ -203,27 +106,16 @@ class UnservedGroups(dict[str, UnservedGroup]):
 
     def replay(self, record: CoordinatorRecord) -> str:
         """Replay a record; return the group's id."""
-        key, value = record.key, record.value
+        key = record.key
         group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have it
         member_id: str = getattr(key, "member_id", "")
-        if value is None:
+        if record.value is None:
             self._remove(group_id, member_id, key)
             return group_id
-        kind = GroupType.STREAMS if type(key) in _STREAMS_KEYS else GroupType.SHARE
-        group = self.get(group_id)
-        if group is None or group.kind is not kind:
-            group = self[group_id] = UnservedGroup(group_id, kind)
+        group = self.setdefault(group_id, UnservedGroup(group_id))
         group.keys[type(key), member_id] = key
-        if isinstance(value, ShareGroupMetadataValue | StreamsGroupMetadataValue):
-            group.epoch = value.epoch
-        elif isinstance(value, ShareGroupTargetAssignmentMetadataValue | StreamsGroupTargetAssignmentMetadataValue):
-            group.assignment_epoch = value.assignment_epoch
-        elif isinstance(value, ShareGroupMemberMetadataValue | StreamsGroupMemberMetadataValue):
-            group.members.setdefault(member_id, 0)
-        elif isinstance(value, ShareGroupCurrentMemberAssignmentValue | StreamsGroupCurrentMemberAssignmentValue):
-            group.members[member_id] = value.member_epoch
-        elif isinstance(value, StreamsGroupTopologyValue):
-            group.topics = _source_topics(value)
+        if member_id:
+            group.members.add(member_id)
         return group_id
 
     def _remove(self, group_id: str, member_id: str, key: Message) -> None:
@@ -231,20 +123,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
         if group is None:
             return
         group.keys.pop((type(key), member_id), None)
-        if isinstance(key, ShareGroupMemberMetadataKey | StreamsGroupMemberMetadataKey):
-            group.members.pop(member_id, None)
-        elif isinstance(key, ShareGroupMetadataKey | StreamsGroupMetadataKey):
+        if isinstance(key, ShareGroupMemberMetadataKey):
+            group.members.discard(member_id)
+        elif isinstance(key, ShareGroupMetadataKey):
             del self[group_id]
-
-
-_STREAMS_KEYS = frozenset(
-    key for key, _ in UNSERVED_RECORD_TYPES.values() if key.__name__.lower().startswith(GroupType.STREAMS)
-)
-
-
-def _source_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
-    return frozenset(
-        name
-        for part in topology.subtopologies
-        for name in (*part.source_topics, *(source.name for source in part.repartition_source_topics))
-    )

@@ -38,6 +38,7 @@ PARTS: Final = frozenset(
         "options",
         "producer_ids",
         "replicas",
+        "streams_topics",
         "topics",
         "transactions",
         "verifier",

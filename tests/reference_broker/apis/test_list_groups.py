@@ -11,6 +11,10 @@ from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.groups import unserved
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_metadata import (
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+)
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -55,7 +59,7 @@ def test_every_type_of_group_says_what_it_is(groups):
     replicas = groups.core.replicas.of(groups.offsets_topic().name)
     for key, value in (
         (unserved.ShareGroupMetadataKey("sharers"), unserved.ShareGroupMetadataValue(2)),
-        (unserved.StreamsGroupMetadataKey("streamers"), unserved.StreamsGroupMetadataValue(2)),
+        (StreamsGroupMetadataKey("streamers"), StreamsGroupMetadataValue(2)),
     ):
         log = TopicLog(replicas[partition_of(key.group_id, len(replicas))])
         log.append([encode(CoordinatorRecord(key, value))], groups.now_ms, lambda end_offset: None)

@@ -1,4 +1,4 @@
-"""Share and streams groups keep their ids and records: other requests for them are refused as in Apache Kafka.
+"""Share groups keep their ids and records: other requests for them are refused as in Apache Kafka.
 
 Method: let a coordinator read an in-memory log with the records that Apache Kafka writes for such groups.
 """
@@ -11,11 +11,8 @@ from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups import unserved as types
-from kafkawire.reference_broker.groups.classic.group import GroupState
-from kafkawire.reference_broker.groups.records import Committed, offset_record
+from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits
-from kafkawire.reference_broker.work.timers import Timers
-from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
@@ -41,28 +38,9 @@ SHARE = [
         types.ShareGroupStatePartitionMetadataKey("g"), types.ShareGroupStatePartitionMetadataValue([], [], [])
     ),
 ]
-TOPOLOGY = types.StreamsGroupTopologyValue(
-    1, [types.StreamsGroupTopologyValue.Subtopology("0", ["t"], repartition_source_topics=[])]
-)
-STREAMS = [
-    CoordinatorRecord(types.StreamsGroupMemberMetadataKey("g", "m"), types.StreamsGroupMemberMetadataValue()),
-    CoordinatorRecord(types.StreamsGroupTopologyKey("g"), TOPOLOGY),
-    CoordinatorRecord(types.StreamsGroupMetadataKey("g"), types.StreamsGroupMetadataValue(3)),
-    CoordinatorRecord(
-        types.StreamsGroupTargetAssignmentMemberKey("g", "m"), types.StreamsGroupTargetAssignmentMemberValue()
-    ),
-    CoordinatorRecord(
-        types.StreamsGroupTargetAssignmentMetadataKey("g"), types.StreamsGroupTargetAssignmentMetadataValue(2)
-    ),
-    CoordinatorRecord(
-        types.StreamsGroupCurrentMemberAssignmentKey("g", "m"), types.StreamsGroupCurrentMemberAssignmentValue(2)
-    ),
-    offset_record("g", "t", 0, ENTRY),
-]
-KINDS = pytest.mark.parametrize("records", [SHARE, STREAMS], ids=["share", "streams"])
 
 
-def bench_of(records):
+def bench_of(records=SHARE):
     log = MemoryLog()
     log.append([encode(record) for record in records], 0, lambda _: None)
     return ConsumerBench(log).loaded()
@@ -71,13 +49,13 @@ def bench_of(records):
 SESSION_MS = GroupLimits.of(read_options({})).group_consumer_session_timeout_ms
 
 
-def without_members(records):
-    gone = [CoordinatorRecord(record.key, None) for record in records if hasattr(record.key, "member_id")]
-    return [*records, *gone]
+def without_members():
+    gone = [CoordinatorRecord(record.key, None) for record in SHARE if hasattr(record.key, "member_id")]
+    return [*SHARE, *gone]
 
 
 def listed(bench):
-    return [(group.group_id, group.kind, group.state) for group in bench.groups.unserved_groups()]
+    return [(group.group_id, group.state) for group in bench.groups.unserved_groups()]
 
 
 def asked(bench):
@@ -99,18 +77,14 @@ def asked(bench):
     ]
 
 
-@KINDS
-def test_a_group_with_members_is_of_another_type(records):
-    bench = bench_of(records)
-    kind = "share" if records is SHARE else "streams"
-    assert listed(bench) == [("g", kind, "Stable" if kind == "share" else "Assigning")]
-    is_read = ErrorCode.GROUP_ID_NOT_FOUND if kind == "share" else [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+def test_a_group_with_members_is_of_another_type():
+    bench = bench_of()
+    assert listed(bench) == [("g", "Stable")]
     assert asked(bench) == [
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         [ErrorCode.UNKNOWN_MEMBER_ID],
-        *[ErrorCode.GROUP_ID_NOT_FOUND] * 3,
-        is_read,
+        *[ErrorCode.GROUP_ID_NOT_FOUND] * 4,
         (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a classic group."),
         (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
         ErrorCode.NON_EMPTY_GROUP,
@@ -121,104 +95,20 @@ def test_a_group_with_members_is_of_another_type(records):
     assert listed(bench.loaded()) == listed(bench)
 
 
-def test_a_streams_group_is_stable_once_its_epoch_is_assigned():
-    key, value = types.StreamsGroupTargetAssignmentMetadataKey("g"), types.StreamsGroupTargetAssignmentMetadataValue(3)
-    assert listed(bench_of([*STREAMS, CoordinatorRecord(key, value)])) == [("g", "streams", "Stable")]
-
-
-@KINDS
-def test_members_that_nobody_hears_are_gone_when_their_sessions_end(records):
-    bench = bench_of(records)
+def test_members_that_nobody_hears_are_gone_when_their_sessions_end():
+    bench = bench_of()
     bench.timers.fire(SESSION_MS - 1)
     assert bench.delete() == [ErrorCode.NON_EMPTY_GROUP]
     bench.timers.fire(SESSION_MS)
-    assert [state for _, _, state in listed(bench)] == ["Empty"]
+    assert [state for _, state in listed(bench)] == ["Empty"]
     assert listed(bench.loaded()) != listed(bench), "their records stay for the next coordinator"
-    bench.timers.fire(10**12)
-    assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS), "no offset expires"
     assert bench.delete() == [ErrorCode.NONE]
     assert (listed(bench), listed(bench.loaded())) == ([], [])
 
 
-def commit_codes(bench, *commits):
-    codes = []
-    for epoch, member_id, knows_epochs in commits:
-        commit = Commit("g", epoch, member_id, None, knows_epochs)
-        bench.groups.commit(commit, {("t", 0): ENTRY}, lambda outcome: codes.append(code_of(outcome)), 0)
-    return codes
-
-
-COMMITS = [
-    (-1, "", True),
-    (2, "m", True),
-    (0, "", True),
-    (2, "m", False),
-    (1, "m", True),
-    (-1, "m", True),
-    (2, "n", True),
-]
-
-
-def test_offsets_are_committed_to_streams_groups():
-    assert commit_codes(bench_of(SHARE), *COMMITS) == [ErrorCode.GROUP_ID_NOT_FOUND] * 7
-    bench = bench_of(STREAMS)
-    assert commit_codes(bench, *COMMITS) == [
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
-    assert commit_codes(bench_of(without_members(STREAMS)), *COMMITS[:3]) == [
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("records", "commit", "code"),
-    [
-        (SHARE, (-1, "", None), ErrorCode.GROUP_ID_NOT_FOUND),
-        (STREAMS, (-1, "", None), ErrorCode.NONE),
-        (STREAMS, (2, "m", None), ErrorCode.NONE),
-        (STREAMS, (1, "m", None), ErrorCode.ILLEGAL_GENERATION),
-        (STREAMS, (-1, "m", None), ErrorCode.ILLEGAL_GENERATION),
-        (STREAMS, (2, "n", None), ErrorCode.UNKNOWN_MEMBER_ID),
-        (STREAMS, (0, "", None), ErrorCode.UNKNOWN_MEMBER_ID),
-        (STREAMS, (-1, "", "i"), ErrorCode.UNKNOWN_MEMBER_ID),
-    ],
-)
-def test_offsets_are_committed_with_transactions(records, commit, code):
-    assert bench_of(records).commit_in_transaction(*commit) == [code]
-
-
-def test_offsets_are_fetched():
-    def fetched(bench, *member):
-        answers = []
-        bench.groups.fetch("g", answers.append, 0, *member)
-        answer = only(answers)
-        return answer.code if isinstance(answer, BrokerError) else len(answer.offsets)
-
-    for member in ((None, -1), ("m", 7)):
-        assert fetched(bench_of(SHARE), *member) == 0
-    bench = bench_of(STREAMS)
-    assert [fetched(bench, *member) for member in ((None, -1), ("m", 2), ("m", 3), ("n", 2), ("", -1), (None, 0))] == [
-        1,
-        1,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
-
-
-@KINDS
-def test_an_empty_group_is_deleted_with_all_its_records(records):
-    bench = bench_of(without_members(records))
-    assert [state for _, _, state in listed(bench)] == ["Empty"]
+def test_an_empty_group_is_deleted_with_all_its_records():
+    bench = bench_of(without_members())
+    assert [state for _, state in listed(bench)] == ["Empty"]
     assert bench.beat() == ErrorCode.GROUP_ID_NOT_FOUND
     assert bench.delete() == [ErrorCode.NONE]
     for known in (bench, bench.loaded()):
@@ -228,37 +118,29 @@ def test_an_empty_group_is_deleted_with_all_its_records(records):
     assert bench.beat().error_code == ErrorCode.NONE, "the id is free"
 
 
-def test_an_empty_streams_group_becomes_a_classic_one():
-    bench = bench_of(without_members(SHARE))
-    assert only(bench.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    bench = bench_of(without_members(STREAMS))
-    assert only(bench.join()).generation_id == 1
-    assert (listed(bench), bench.group.state) == ([], GroupState.COMPLETING_REBALANCE)
-    assert ("t", 0) in bench.groups.offsets("g")
+@pytest.mark.parametrize(("epoch", "member_id"), [(-1, ""), (2, "m")])
+def test_offsets_are_refused_but_read_as_empty(epoch, member_id):
+    codes, offsets = [], []
+    bench = bench_of()
+    commit = Commit("g", epoch, member_id, None)
+    bench.groups.commit(commit, {("t", 0): ENTRY}, lambda outcome: codes.append(code_of(outcome)), 0)
+    codes += bench.commit_in_transaction(epoch, member_id)
+    assert codes == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
+    bench.groups.fetch("g", offsets.append, 0, "m", 7)
+    assert only(offsets).offsets == {}
 
 
-@KINDS
-def test_the_records_of_the_group_itself_free_its_id(records):
-    keys = (types.ShareGroupMetadataKey, types.StreamsGroupMetadataKey)
-    gone = [CoordinatorRecord(record.key, None) for record in records if isinstance(record.key, keys)]
-    bench = bench_of([*records, *gone])
+def test_an_empty_group_does_not_become_a_classic_one():
+    assert only(bench_of(without_members()).join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_the_record_of_the_group_itself_frees_its_id():
+    bench = bench_of([*SHARE, CoordinatorRecord(types.ShareGroupMetadataKey("g"), None)])
     assert listed(bench) == []
     assert only(bench.join()).generation_id == 1
 
 
-def test_an_id_is_of_the_type_that_was_written_last():
-    groups = types.UnservedGroups(Timers(), SESSION_MS)
-    for record in (*SHARE, *STREAMS[:-1]):
-        assert groups.replay(record) == "g"
-    assert groups["g"].kind is types.GroupType.STREAMS
-    groups.replay(CoordinatorRecord(types.StreamsGroupMemberMetadataKey("g", "m"), None))
-    assert not groups["g"].members
-    groups.replay(CoordinatorRecord(types.StreamsGroupMetadataKey("g"), None))
-    groups.replay(CoordinatorRecord(types.StreamsGroupTopologyKey("g"), None))
-    assert not groups
-
-
 def test_every_type_of_record_of_these_groups_is_known():
     names = {key.__name__.removesuffix("Key") for key, _ in types.UNSERVED_RECORD_TYPES.values()}
-    assert len(names) == 12
-    assert all(name.startswith(("ShareGroup", "StreamsGroup")) for name in names)
+    assert len(names) == 6
+    assert all(name.startswith("ShareGroup") for name in names)

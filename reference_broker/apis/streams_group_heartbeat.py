@@ -1,0 +1,127 @@
+"""StreamsGroupHeartbeat: join, stay in, or leave a streams group (KIP-1071).
+
+0: the only version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.groups.streams.group import Tasks
+from kafkawire.reference_broker.groups.streams.internal_topics import InternalTopics
+from kafkawire.reference_broker.groups.streams.requests import StreamsBeat, StreamsHeartbeat, check_heartbeat
+from kafkawire.reference_broker.groups.streams.topology import Topology, topology_of
+from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import StreamsGroupStatus
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+#: For this many heartbeats, members are told why an internal topic could not be created.
+_ERROR_HEARTBEATS = 2
+
+#: The number of such topics that a text names.
+_ERRORS_TOLD = 3
+
+
+@serves(ApiKey.STREAMS_GROUP_HEARTBEAT, scope=Scope.ALONE)
+def handle(
+    call: Call, request: StreamsGroupHeartbeatRequest, *, groups: GroupCoordinator, streams_topics: InternalTopics
+) -> DelayedOperation:
+    """Handle StreamsGroupHeartbeat, and start to create the internal topics that the group lacks."""
+    topology = None if request.topology is None else topology_of(request.topology)
+    if topology is not None:
+        _check_names(topology)
+    check_heartbeat(request)
+    delayed = DelayedOperation()
+
+    def answer(outcome: StreamsBeat | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            delayed.complete(
+                StreamsGroupHeartbeatResponse(error_code=outcome.code, error_message=outcome.detail or None)
+            )
+        else:
+            if outcome.missing:
+                _create_topics(streams_topics, outcome, call.now_ms)
+            delayed.complete(outcome.response)
+
+    heartbeat = _heartbeat(call, request, topology)
+    groups.submit_streams(request.group_id, lambda streams: streams.beat(heartbeat, call.now_ms), answer, call.now_ms)
+    return delayed
+
+
+def _check_names(topology: Topology) -> None:
+    """Check the names of a topology's topics.
+
+    Raises:
+        BrokerError: STREAMS_INVALID_TOPOLOGY.
+    """
+    names = list(dict.fromkeys(name for part in topology.subtopologies for name in part.names))
+    if internal := [name for name in names if name in INTERNAL_TOPICS]:
+        text = f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is prohibited."
+        raise BrokerError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    if invalid := [name for name in names if not _is_valid(name)]:
+        text = f"Topic names {','.join(invalid)} are not valid topic names."
+        raise BrokerError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+
+
+def _is_valid(name: str) -> bool:
+    try:
+        check_characters(name)
+    except BrokerError:
+        return False
+    return True
+
+
+def _heartbeat(call: Call, request: StreamsGroupHeartbeatRequest, topology: Topology | None) -> StreamsHeartbeat:
+    endpoint, tags = request.user_endpoint, request.client_tags
+    return StreamsHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.endpoint_information_epoch,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        topology,
+        _owned(request),
+        request.process_id,
+        None if endpoint is None else (endpoint.host, endpoint.port),
+        None if tags is None else {tag.key: tag.value for tag in tags},
+        request.shutdown_application,
+        call.client_id,
+        call.client_host,
+    )
+
+
+def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    """Return the tasks that a member reports; None unless it reports those in every role."""
+    active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
+    if active is None or standby is None or warmup is None:
+        return None
+    return Tasks(_numbers(active), _numbers(standby), _numbers(warmup))
+
+
+def _numbers(tasks: Iterable[StreamsGroupHeartbeatRequest.TaskIds]) -> dict[str, frozenset[int]]:
+    return {part.subtopology_id: frozenset(part.partitions) for part in tasks}
+
+
+def _create_topics(streams_topics: InternalTopics, beat: StreamsBeat, now_ms: int) -> None:
+    """Start to create the missing internal topics, and tell why earlier attempts failed."""
+    streams_topics.create(beat.missing.values(), beat.heartbeat_interval_ms * _ERROR_HEARTBEATS, now_ms)
+    errors = streams_topics.errors(beat.missing, now_ms)
+    for status in beat.response.status or ():
+        if errors and status.status_code == StreamsGroupStatus.MISSING_INTERNAL_TOPICS:
+            told = ", ".join(f"{name} ({error})" for name, error in list(errors.items())[:_ERRORS_TOLD])
+            more = f" and {len(errors) - _ERRORS_TOLD} more" if len(errors) > _ERRORS_TOLD else ""
+            status.status_detail += f"; Creation failed: {told}{more}."
