@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.streams.group import STREAMS_GROUP_TYPE, StreamsGroup
+from kafkawire.reference_broker.groups.streams.group import STREAMS_GROUP_TYPE, StreamsGroup, StreamsGroupState
 from kafkawire.reference_broker.groups.unserved import UNSERVED_TYPE, UnservedGroup
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
@@ -36,10 +36,15 @@ def handle(call: Call, request: ListGroupsRequest, *, groups: GroupCoordinator) 
     known += groups.unserved_groups()
     for group in known:
         each = _listed(group)
-        if (not states or each.group_state.lower() in states) and (not types or each.group_type in types):
+        if (not states or _word(each.group_state) in states) and (not types or each.group_type in types):
             listed.append(each)
         yield
     return ListGroupsResponse(groups=listed)
+
+
+def _word(state: str) -> str:
+    """Return a state as filters name it, in lower case; as in Kafka, one state has another name there."""
+    return "not_ready" if state == StreamsGroupState.NOT_READY else state.lower()
 
 
 def _listed(group: Group) -> Listed:

@@ -118,8 +118,8 @@ def _numbers(tasks: Iterable[StreamsGroupHeartbeatRequest.TaskIds]) -> dict[str,
 
 def _create_topics(streams_topics: InternalTopics, beat: StreamsBeat, now_ms: int) -> None:
     """Start to create the missing internal topics, and tell why earlier attempts failed."""
-    streams_topics.create(beat.missing.values(), beat.heartbeat_interval_ms * _ERROR_HEARTBEATS, now_ms)
     errors = streams_topics.errors(beat.missing, now_ms)
+    streams_topics.create(beat.missing.values(), beat.heartbeat_interval_ms * _ERROR_HEARTBEATS, now_ms)
     for status in beat.response.status or ():
         if errors and status.status_code == StreamsGroupStatus.MISSING_INTERNAL_TOPICS:
             told = ", ".join(f"{name} ({error})" for name, error in list(errors.items())[:_ERRORS_TOLD])

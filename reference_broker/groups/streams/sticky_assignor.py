@@ -9,13 +9,12 @@ Source: KIP-1071; `StickyTaskAssignor`, `ProcessState` in Apache Kafka.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
-from itertools import count
 from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.streams.configured_topology import ConfiguredSubtopology
 from kafkawire.reference_broker.groups.streams.group import Task, TaskNumbers, Tasks
+from kafkawire.reference_broker.groups.streams.load_queue import LoadQueue
 
 __all__ = ["AssignedMember", "sticky_assignment"]
 
@@ -82,8 +81,7 @@ class _Process:
         self.counts: dict[str, int] = {}
         self.tasks: set[Task] = set()
         self._total = 0
-        self._idlest: list[tuple[int, int, str]] | None = None
-        self._order = count()
+        self._idlest: LoadQueue[str] | None = None
 
     @property
     def load(self) -> float:
@@ -104,32 +102,11 @@ class _Process:
     def add_to_idlest(self, task: Task) -> tuple[str, int]:
         """Add a task to the member with the fewest; return the member and its number of tasks."""
         if self._idlest is None:
-            self._idlest = [(tasks, next(self._order), member_id) for member_id, tasks in self.counts.items()]
-            heapq.heapify(self._idlest)
-        _, _, member_id = heapq.heappop(self._idlest)
+            self._idlest = LoadQueue(self.counts, self.counts.__getitem__)
+        member_id = self._idlest.pop()
         tasks = self._add(member_id, task)
-        heapq.heappush(self._idlest, (tasks, next(self._order), member_id))
+        self._idlest.put(member_id)
         return member_id, tasks
-
-
-class _Queue:
-    """Processes, ordered by load; the one that has waited longest goes first among equals."""
-
-    def __init__(self, processes: Iterable[_Process]) -> None:
-        self._order = count()
-        self._heap = [(process.load, next(self._order), process) for process in processes]
-        heapq.heapify(self._heap)
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-    def pop(self) -> _Process:
-        """Remove the process with the lowest load."""
-        return heapq.heappop(self._heap)[2]
-
-    def put(self, process: _Process) -> None:
-        """Add a process again, with its current load."""
-        heapq.heappush(self._heap, (process.load, next(self._order), process))
 
 
 class _Assignment:
@@ -181,7 +158,7 @@ class _Assignment:
         by_partition = sorted(self._all, key=lambda task: (task[1], task[0]))
         left = [task for task in by_partition if not self._keep_active(task, self._was_active.get(task))]
         left = [task for task in left if not self._keep_active(task, self._idlest_of(task, is_standby=False))]
-        queue = _Queue(self._processes.values())
+        queue = LoadQueue(self._processes.values(), lambda process: process.load)
         # A new application gets ranges of the tasks of each subtopology.
         for task in sorted(left):
             process = queue.pop()
@@ -209,7 +186,7 @@ class _Assignment:
                 if not self._keep_standby(task):
                     left.append((task, self._replicas - made))
                     break
-        queue = _Queue(self._processes.values())
+        queue = LoadQueue(self._processes.values(), lambda process: process.load)
         for task, replicas in sorted(left, reverse=True):
             for _ in range(replicas):
                 if not self._put_standby(task, queue):
@@ -228,7 +205,7 @@ class _Assignment:
                 return True
         return False
 
-    def _put_standby(self, task: Task, queue: _Queue) -> bool:
+    def _put_standby(self, task: Task, queue: LoadQueue[_Process]) -> bool:
         """Give a standby task to the process with the lowest load that does not have the task."""
         passed: list[_Process] = []
         is_put = False
