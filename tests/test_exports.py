@@ -44,7 +44,16 @@ NOT_NEEDED = {
 }
 
 #: Names in the documentation of `kafkawire` that look like types: group states, and a pyarrow class.
-NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"}
+NO_TYPES = {
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "Empty",
+    "NotReady",
+    "PreparingRebalance",
+    "Stable",
+    "Table",
+}
 
 
 def public_modules() -> list[str]:

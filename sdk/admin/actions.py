@@ -34,6 +34,8 @@ from kafkawire.sdk.admin.partition_changes import (
     list_partition_reassignments,
 )
 from kafkawire.sdk.admin.releases import versioned
+from kafkawire.sdk.admin.streams_group_descriptions import StreamsGroupDescription
+from kafkawire.sdk.admin.streams_groups import describe_streams_groups
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError
@@ -244,6 +246,10 @@ class Actions:
         """Return groups by group id; see `Admin.describe_groups`."""
         groups = await together(describe_group(self._operations, group_id) for group_id in group_ids)
         return {group.group_id: group for group in groups}
+
+    async def describe_streams_groups(self, group_ids: Collection[str]) -> ItemResults[str, StreamsGroupDescription]:
+        """Return streams groups; see `Admin.describe_streams_groups`."""
+        return await describe_streams_groups(self._operations, group_ids)
 
     async def describe_configs(self, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
         """Return a configuration; see `Admin.describe_configs`."""

@@ -35,6 +35,7 @@ from kafkawire.sdk.admin.descriptions import (
     PartitionReassignment,
     TopicPartitionReplica,
 )
+from kafkawire.sdk.admin.streams_group_descriptions import StreamsGroupDescription
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.options import AdminOptions, read_options
@@ -365,6 +366,23 @@ class Admin(Hinting, hints=ADMIN):
                 or if it is a share group or a Kafka Streams group (KIP-1071), as the message then says.
         """
         return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
+
+    async def describe_streams_groups(
+        self, *group_ids: str | Iterable[str]
+    ) -> ItemResults[str, StreamsGroupDescription]:
+        """Return streams groups by group id (KIP-1071).
+
+        Args:
+            group_ids: as separate arguments or in one list.
+
+        Returns:
+            The groups, or the errors: GROUP_ID_NOT_FOUND if no such group exists or the group is of another kind,
+            GROUP_AUTHORIZATION_FAILED and others.
+
+        Raises:
+            LocalProtocolError: a group id is not a string.
+        """
+        return await self._do(self._actions.describe_streams_groups(checked_names("group_id", group_ids)))
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int | datetime]

@@ -31,6 +31,7 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 or later",  # KIP-339
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4 or later",  # KIP-455
         ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4 or later",  # KIP-455
+        ApiKey.STREAMS_GROUP_DESCRIBE: "4.1 or later",  # KIP-1071
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8 or later, without ZooKeeper",  # KIP-966
     }
 )

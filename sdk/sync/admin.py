@@ -21,6 +21,7 @@ from kafkawire.sdk.admin.descriptions import (
     PartitionReassignment,
     TopicPartitionReplica,
 )
+from kafkawire.sdk.admin.streams_group_descriptions import StreamsGroupDescription
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.protocol.tables import enums
@@ -158,6 +159,10 @@ class Admin(Hinting, hints=ADMIN):
     def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Return consumer groups, classic or KIP-848, by group id; see `kafkawire.Admin.describe_groups`."""
         return result_of(self._inner.describe_groups, *group_ids)
+
+    def describe_streams_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, StreamsGroupDescription]:
+        """Return streams groups by group id (KIP-1071); see `kafkawire.Admin.describe_streams_groups`."""
+        return result_of(self._inner.describe_streams_groups, *group_ids)
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int | datetime]

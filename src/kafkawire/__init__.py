@@ -25,6 +25,14 @@ if TYPE_CHECKING:
         PartitionReassignment,
         TopicPartitionReplica,
     )
+    from kafkawire.sdk.admin.streams_group_descriptions import (
+        StreamsGroupDescription,
+        StreamsMemberDescription,
+        StreamsSubtopology,
+        StreamsTask,
+        StreamsTasks,
+        StreamsTopic,
+    )
     from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
     from kafkawire.sdk.client.partitioner import Partitioner
     from kafkawire.sdk.client.security_options import TokenProvider
@@ -120,6 +128,12 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "ReplicaRacks",
+    "StreamsGroupDescription",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTask",
+    "StreamsTasks",
+    "StreamsTopic",
     "Subscriptions",
     "TimestampType",
     "TokenProvider",
@@ -189,6 +203,12 @@ _HOMES = {
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.outcome",
     "ReplicaRacks": "sdk.groups.assignor",
+    "StreamsGroupDescription": "sdk.admin.streams_group_descriptions",
+    "StreamsMemberDescription": "sdk.admin.streams_group_descriptions",
+    "StreamsSubtopology": "sdk.admin.streams_group_descriptions",
+    "StreamsTask": "sdk.admin.streams_group_descriptions",
+    "StreamsTasks": "sdk.admin.streams_group_descriptions",
+    "StreamsTopic": "sdk.admin.streams_group_descriptions",
     "Subscriptions": "sdk.groups.assignor",
     "TimestampType": "sdk.records",
     "TokenProvider": "sdk.client.security_options",

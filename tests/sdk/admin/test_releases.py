@@ -42,6 +42,7 @@ APIS: dict[ApiKey, Action] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", {}),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
+    ApiKey.STREAMS_GROUP_DESCRIBE: lambda admin: all_of(admin.describe_streams_groups("g")),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda admin: admin.describe_topics("t", include_eligible_leaders=True),
 }
 
