@@ -68,7 +68,6 @@ class Core:
         dynamic_configs: dynamic configurations.
         on_options: called with the options when any of them have changed.
         groups: see `GroupCoordinator`.
-        streams_topics: see `InternalTopics`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: the fetch sessions of all clients.
         metadata: the state of the cluster.
@@ -110,7 +109,6 @@ class Core:
         of_groups = self.dynamic_configs.resources(ConfigResourceType.GROUP)
         self._group_limits = GroupLimits.of(options, of_groups)
         self._streams_limits = StreamsLimits(options, of_groups)
-        self.streams_topics = InternalTopics(self.topics)
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
@@ -168,7 +166,7 @@ class Core:
             "options": self.options,
             "producer_ids": self.producer_ids,
             "replicas": self.replicas,
-            "streams_topics": self.streams_topics,
+            "streams_topics": InternalTopics(self.topics),
             "topics": self.topics,
             "transactions": self.transactions,
             "verifier": self._verifier,

@@ -197,8 +197,9 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "reference_broker/groups/streams/group.py",
             STREAMS_GROUP_EDGES,
             "As for a consumer group, the state is computed on demand ([decision "
-            "59](decisions/0059-streams-groups.md)). NOT_READY depends on the topics of the topology, which a heartbeat "
-            "checks if topics have changed. A group that a broker reads from its log may begin in any state except DEAD.",
+            "59](decisions/0059-streams-groups.md)). NOT_READY depends on the topics of the topology, which a "
+            "heartbeat checks if topics have changed. A group that a broker reads from its log may begin in any "
+            "state except DEAD.",
         ),
         Machine(
             "A member of a streams group, in the broker",

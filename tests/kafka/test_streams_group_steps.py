@@ -69,16 +69,15 @@ def both(prompt_kafka: ApacheKafka, tmp_path: Path) -> Iterator[Both]:
     passing = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     for ask in asks:
         for find in finds:
-            until(
-                lambda ask=ask, find=find: not ask(find, 4).coordinators[0].error_code,  # type: ignore[misc]
-                "no topic",
-            )
-        until(
-            lambda ask=ask: ask(Beat("nobody's", "n", 1), 0).error_code not in passing,  # type: ignore[misc]
-            "still loading",
-        )
+            wait(ask, lambda ask, find=find: not ask(find, 4).coordinators[0].error_code, "no topic")
+        wait(ask, lambda ask: ask(Beat("nobody's", "n", 1), 0).error_code not in passing, "still loading")
     yield asks
     line.frames.close()
+
+
+def wait(ask: Ask, is_so: Callable[[Ask], bool], what: str) -> None:
+    """Wait until something is so on one of the brokers."""
+    until(lambda: is_so(ask), what)
 
 
 def word_count(prefix: str, source: str) -> Beat.Topology:
@@ -146,17 +145,10 @@ def described(both: Both, group_id: str) -> Any:
 
 
 def ready(both: Both, beat: Beat) -> Any:
-    """Send heartbeats to each until the internal topics exist; compare the last ones."""
-    answers = []
+    """Send heartbeats to each until the internal topics exist; compare the answers to another one."""
     for ask in both:
-        found: list[Any] = []
-        until(
-            lambda ask=ask, found=found: found.append(ask(beat, 0)) or not found[-1].status,  # type: ignore[misc]
-            "topics are missing",
-        )
-        answers.append(found[-1])
-    assert answers[0] == answers[1]
-    return answers[0]
+        wait(ask, lambda ask: not ask(beat, 0).status, "topics are missing")
+    return compare(both, beat)
 
 
 def names() -> tuple[str, str, str]:
@@ -177,7 +169,7 @@ def running(both: Both, partitions: int = 2, **changes: Any) -> tuple[str, Beat.
         status.status_detail = "".join(sorted(status.status_detail))  # the order of topics differs
     assert refused[0] == refused[1]
     for ask in both:
-        until(lambda ask=ask: exist(ask, f"{prefix}-r", f"{prefix}-c"), "no internal topics")  # type: ignore[misc]
+        wait(ask, lambda ask: exist(ask, f"{prefix}-r", f"{prefix}-c"), "no internal topics")
     ready(both, Beat(group, "m", 2))
     return group, topology
 
@@ -308,7 +300,7 @@ def test_internal_topics_that_cannot_be_created(both: Both) -> None:
     beat = Beat(group, "m", 2)
     answers = []
     for ask in both:
-        until(lambda ask=ask: "failed" in ask(beat, 0).status[0].status_detail, "no error")  # type: ignore[misc]
+        wait(ask, lambda ask: "failed" in ask(beat, 0).status[0].status_detail, "no error")
         answers.append(ask(beat, 0))
     # The reference broker has no cordoned directories.
     status = answers[1].status[0]

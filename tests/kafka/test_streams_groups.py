@@ -7,10 +7,10 @@ compare what Kafka's tool for streams groups prints on both brokers about the gr
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from kafkawire import NewTopic, TopicPartition
 from kafkawire.sync import Admin, Consumer, Producer
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka, run_tool
+from tests.kafka.cleaning import until
 from tests.kafka.servers import Server
 from tests.kafka.streams import COUNTS, LINES, WordCount, word_count
 from tests.needs import JAVAC
@@ -70,9 +71,9 @@ COMMANDS = (
 @pytest.fixture(scope="module", params=["ours", "kafka"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A broker with the application's topics."""
-    options = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    options: Any = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
     settings = {name: str(value) for name, value in SETTINGS.items()} | LIMITS
-    broker: Server = Broker(**options) if request.param == "ours" else ApacheKafka(settings=settings)  # type: ignore[arg-type]
+    broker: Server = Broker(**options) if request.param == "ours" else ApacheKafka(settings=settings)
     with broker:
         with Admin(broker.bootstrap) as admin:
             admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (LINES, COUNTS)])
@@ -112,30 +113,27 @@ class Words:
 @pytest.fixture
 def words(server: Server) -> Iterator[Words]:
     """The words of one test."""
-    reading = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    reading: Any = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with Producer(server.bootstrap) as producer, Consumer(server.bootstrap, **reading) as consumer:
         yield Words(producer, consumer)
 
 
-def until(is_so: Callable[[], bool], what: Callable[[], object]) -> None:
+def wait(is_so: Callable[[], bool], what: Callable[[], object]) -> None:
     """Wait until something is so."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
+    until(is_so, lambda: str(what()), TIMEOUT_SECONDS)
 
 
 def run(instance: WordCount) -> None:
     """Wait until an instance runs."""
-    until(lambda: "RUNNING" in instance.states, lambda: instance.states)
+    wait(lambda: "RUNNING" in instance.states, lambda: instance.states)
 
 
 def test_one_instance(server: Server, words: Words, tmp_path: Path) -> None:
     words.write("the quick fox", "the lazy dog", "the end")
     with word_count(server.bootstrap, ONE, tmp_path / "a") as instance:
-        until(words.are_counted, lambda: (words.counted, instance.states))
+        wait(words.are_counted, lambda: (words.counted, instance.states))
         words.write("the quick dog")
-        until(words.are_counted, lambda: (words.counted, instance.states))
+        wait(words.are_counted, lambda: (words.counted, instance.states))
         instance.close()
         assert instance.process.returncode == 0
         assert instance.states[-1] == "NOT_RUNNING"
@@ -150,11 +148,11 @@ def test_exactly_once_although_one_of_two_instances_is_killed(server: Server, wo
     ):
         run(one)
         run(other)
-        until(words.are_counted, lambda: (words.counted, one.states, other.states))
+        wait(words.are_counted, lambda: (words.counted, one.states, other.states))
         words.write(*(f"even{number} even odd{number}" for number in range(50)))
         one.process.kill()
         words.write(*(f"even{number} more odd{number}" for number in range(50)))
-        until(words.are_counted, lambda: (words.counted, other.states))
+        wait(words.are_counted, lambda: (words.counted, other.states))
         other.close()
 
 

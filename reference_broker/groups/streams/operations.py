@@ -156,7 +156,6 @@ class StreamsOperations:
         epoch, found = self._write_epoch(group, topology, request.owned, raises_epoch=updated != member)
         if not group.members:
             self._delay(group.group_id, now_ms)
-        changed = updated
         target_epoch, targets = self._write_target(group, epoch, updated, found, statuses, now_ms)
         updated = self._write_step(
             group, updated, target_epoch, targets.get(updated.member_id, NO_TASKS), request, now_ms
@@ -164,7 +163,7 @@ class StreamsOperations:
         self._expect_heard(group.group_id, member.member_id, now_ms)
         if request.wants_shutdown:
             group.shutdown_member_id = group.shutdown_member_id or member.member_id
-        has_moved = is_joining or updated.assigned != changed.assigned
+        has_moved = is_joining or updated.assigned != member.assigned
         response = self._response(group, updated, request.endpoint_epoch, found, has_moved=has_moved)
         if found.obstacle is not None:
             statuses.append(Status(found.obstacle.status, found.obstacle.detail))

@@ -6,16 +6,21 @@ tests/kafka/test_streams_group_steps.py.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest as Beat
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.apis.test_streams_group_heartbeat import JOIN, streams, topology
+from tests.reference_broker.apis.streams_of_one import JOIN, streams_bench, topology
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
-__all__ = ["streams"]
+
+@pytest.fixture
+def streams(tmp_path: Path) -> BrokerBench:
+    return streams_bench(tmp_path)
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.STREAMS_GROUP_DESCRIBE))

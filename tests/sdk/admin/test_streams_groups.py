@@ -5,6 +5,8 @@ Method: call a scripted in-memory broker with handmade responses, then the refer
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkawire import sync
@@ -83,7 +85,8 @@ FULL = StreamsGroupDescription(
 
 def test_groups_and_errors() -> None:
     def answer(request: Request) -> Response:
-        return Response(groups=[described(group_id) for group_id in request.message.group_ids])  # type: ignore[attr-defined]
+        message: Any = request.message
+        return Response(groups=[described(group_id) for group_id in message.group_ids])
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.responders[ApiKey.STREAMS_GROUP_DESCRIBE] = answer
@@ -125,7 +128,8 @@ def test_reference_broker() -> None:
         host, _, port = broker.bootstrap.rpartition(":")
         frames, connection = FrameSocket(host, int(port), 10), ClientConnection("test")
         frames.send(*connection.request(join, 0).parts)
-        assert connection.receive(frames.receive()).message.error_code == ErrorCode.NONE  # type: ignore[attr-defined]
+        joined: Any = connection.receive(frames.receive()).message
+        assert joined.error_code == ErrorCode.NONE
         frames.close()
         found = admin.describe_streams_groups("g").all()["g"]
     assert (found.state, found.topology_epoch, [member.member_id for member in found.members]) == ("NotReady", 0, ["m"])

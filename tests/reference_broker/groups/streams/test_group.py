@@ -6,6 +6,7 @@ Method: build groups by hand. The other requests are tested in test_operations.p
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ NONE, UNKNOWN, STALE = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ST
 ILLEGAL = ErrorCode.ILLEGAL_GENERATION
 
 
-def group_of(*members: StreamsMember, **fields: object) -> StreamsGroup:
-    group = StreamsGroup("g", topology=WORD_COUNT, **fields)  # type: ignore[arg-type]
+def group_of(*members: StreamsMember, **fields: Any) -> StreamsGroup:
+    group = StreamsGroup("g", topology=WORD_COUNT, **fields)
     for member in members:
         group.put(member)
     return group

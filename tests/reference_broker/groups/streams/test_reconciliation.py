@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,9 @@ def step(
     return reconciled(member, epoch, target, said, owners)
 
 
-def member(assigned: Tasks = NO_TASKS, **changes: object) -> StreamsMember:
+def member(assigned: Tasks = NO_TASKS, **changes: Any) -> StreamsMember:
     new = StreamsMember("m", process_id="p", epoch=3, previous_epoch=2, assigned=assigned)
-    return replace(new, since=dict.fromkeys([("x", n) for n in assigned.active.get("x", ())], 1), **changes)  # type: ignore[arg-type]
+    return replace(new, since=dict.fromkeys([("x", n) for n in assigned.active.get("x", ())], 1), **changes)
 
 
 def other(assigned: Tasks, process: str = "q") -> StreamsMember:
