@@ -35,6 +35,7 @@ SETTINGS = {
     "group.streams.heartbeat.interval.ms": 1_000,
     "group.streams.session.timeout.ms": 6_000,
     "group.streams.initial.rebalance.delay.ms": 500,
+    "group.streams.num.standby.replicas": 1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
 }
 
