@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.groups.stored_records import decode_stored
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
@@ -31,10 +32,13 @@ from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroup
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import walk
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
 from tests.kafka.line import Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench
+
+LOG = Path("__consumer_offsets-0", f"{0:020}.log")
 
 Ask = Callable[[Message, int], Any]
 Both = tuple[Ask, Ask]
@@ -394,6 +398,38 @@ def test_an_empty_classic_group_becomes_a_streams_group(both: Both) -> None:
     compare(both, Beat(group, "m", 0, topology=topology, **JOINING, **NOTHING))
     Fetch = OffsetFetchRequest.OffsetFetchRequestGroup
     compare(both, OffsetFetchRequest(groups=[Fetch(group, "m", 2, None)]), 9)
+
+
+def test_records(both: Both, prompt_kafka: ApacheKafka, tmp_path: Path) -> None:
+    endpoint, tags = Beat.Endpoint("h", 1), [Beat.KeyValue("zone", "a"), Beat.KeyValue("area", "b")]
+    group, topology = running(both, user_endpoint=endpoint, client_tags=tags, rack_id="r")
+    compare(both, Beat(group, "n", 0, 1, topology=topology, **{**JOINING, "process_id": "q"}, **NOTHING))
+    compare(both, Beat(group, "m", 3, 1))
+    compare(both, Beat(group, "m", 3, 2, **tasks(active={"0": [0], "1": [0]})))
+    compare(both, Beat(group, "n", 4, 3))
+    compare(both, Beat(group, "m", 4, 3))
+    for member in "mn":
+        compare(both, Beat(group, member, -1))
+    compare(both, DeleteGroupsRequest([group]), 2)
+    ours, theirs = (records_of(group, folder) for folder in (tmp_path / "data", prompt_kafka.data_dir))
+    assert len(theirs) > 20
+    assert ours == theirs
+
+
+def records_of(group: str, folder: Path) -> list[list[Any]]:
+    """Return a group's records in order, without hashes, times and hosts; Kafka orders members by a hash table."""
+    found = []
+    for batch in walk((folder / LOG).read_bytes()):
+        for stored in batch.records():
+            value = None if stored.value is None else bytes(stored.value)
+            record = decode_stored(bytes(stored.key or b""), value)
+            if record is None or getattr(record.key, "group_id", "") != group:
+                continue
+            for name, nothing in (("metadata_hash", 0), ("assignment_timestamp", 0), ("client_host", "")):
+                if hasattr(record.value, name):
+                    setattr(record.value, name, nothing)
+            found.append((record.key.SCHEMA.key, record.value_version, repr(record.key), record.value))
+    return [sorted(run, key=lambda each: each[2]) for _, run in itertools.groupby(found, lambda each: each[0])]
 
 
 #: Valid and invalid fields of requests to a group that does not exist.
