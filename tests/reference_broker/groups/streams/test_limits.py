@@ -8,20 +8,21 @@ from __future__ import annotations
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
 
-NAMES = (
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "assignment.interval.ms",
-    "initial.rebalance.delay.ms",
-    "num.standby.replicas",
-)
+#: Values of the broker's options, and of a group's own configurations.
+VALUES = {
+    "session.timeout.ms": (30, 130),
+    "heartbeat.interval.ms": (2, 102),
+    "assignment.interval.ms": (3, 103),
+    "initial.rebalance.delay.ms": (4, 104),
+    "num.standby.replicas": (1, 2),
+}
 
 
 def test_limits() -> None:
-    options = {f"group_streams_{name.replace('.', '_')}": number for number, name in enumerate(NAMES, 1)}
-    own = {f"streams.{name}": str(number) for number, name in enumerate(NAMES, 11)}
+    options = {f"group_streams_{name.replace('.', '_')}": value for name, (value, _) in VALUES.items()}
+    own = {f"streams.{name}": str(value) for name, (_, value) in VALUES.items()}
     limits = StreamsLimits(read_options({**options, "group_streams_max_size": 7}), {"own": own, "other": {"x": "1"}})
-    for group_id, first in (("own", 11), ("other", 1), ("none", 1)):
+    for group_id, place in (("own", 1), ("other", 0), ("none", 0)):
         found = (
             limits.session_timeout_ms(group_id),
             limits.heartbeat_interval_ms(group_id),
@@ -29,5 +30,5 @@ def test_limits() -> None:
             limits.initial_rebalance_delay_ms(group_id),
             limits.standby_replicas(group_id),
         )
-        assert found == tuple(range(first, first + 5))
+        assert found == tuple(values[place] for values in VALUES.values())
     assert limits.size_max == 7
