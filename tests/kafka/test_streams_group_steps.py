@@ -128,10 +128,21 @@ def exist(ask: Ask, *names: str) -> bool:
 
 
 def compare(both: Both, message: Message, version: int = 0) -> Any:
-    """Send a request to both; return the response."""
-    ours, theirs = (ask(message, version) for ask in both)
+    """Send a request to both; return the response. In Kafka, hashes decide the order of endpoints and their topics."""
+    ours, theirs = (in_order(ask(message, version)) for ask in both)
     assert ours == theirs, message
     return ours
+
+
+def in_order(response: Any) -> Any:
+    """Return a response with sorted endpoints and topics."""
+    endpoints = getattr(response, "partitions_by_user_endpoint", None)
+    for endpoint in endpoints or ():
+        endpoint.active_partitions = sorted(endpoint.active_partitions, key=lambda part: part.topic)
+        endpoint.standby_partitions = sorted(endpoint.standby_partitions, key=lambda part: part.topic)
+    if endpoints:
+        response.partitions_by_user_endpoint = sorted(endpoints, key=lambda endpoint: endpoint.user_endpoint.port)
+    return response
 
 
 def described(both: Both, group_id: str) -> Any:

@@ -343,7 +343,7 @@ class StreamsGroup:
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether the group's members read a topic."""
-        return bool(self.members) and self.topology is not None and self.topology.subtopology_of(topic) is not None
+        return bool(self.members) and self.topology is not None and topic in self.topology.readers
 
     def put(self, member: StreamsMember) -> None:
         """Add or replace a member."""
@@ -410,7 +410,7 @@ class StreamsGroup:
         topic, number = partition
         if self.topology is None:
             return "Topology is not available for offset commit validation."
-        subtopology_id = self.topology.subtopology_of(topic)
+        subtopology_id = self.topology.readers.get(topic)
         if subtopology_id is None:
             return f"Topic {topic} is not in the topology."
         since = member.since.get((subtopology_id, number))

@@ -6,7 +6,7 @@ of checks and texts are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.streams.group import Tasks
@@ -19,10 +19,15 @@ from kafkawire.sdk.protocol.messages.streams_group_heartbeat import (
 from kafkawire.sdk.protocol.tables.enums import JOIN_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["UNCHANGED_MS", "StreamsBeat", "StreamsHeartbeat", "check_heartbeat"]
+__all__ = ["SUBTOPOLOGIES_MAX", "TOPIC_NAMES_MAX", "UNCHANGED_MS", "StreamsBeat", "StreamsHeartbeat", "check_heartbeat"]
 
 #: Stands for a missing or unchanged timeout.
 UNCHANGED_MS = -1
+
+#: Maximum number of subtopologies, and of topic names in all of their lists; the largest known applications have some
+#: hundreds. Each may be looked at once for each other one, without interruption.
+SUBTOPOLOGIES_MAX = 1_000
+TOPIC_NAMES_MAX = 5_000
 
 #: The characters that Java's `String.trim` removes.
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
@@ -106,6 +111,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
                         f"{info.partitions}."
                     )
                     raise BrokerError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+        _check_size(subtopologies)
     _refuse_if(request.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH, "InstanceId can't be null.")
     _refuse_if(
         request.member_epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH,
@@ -114,6 +120,29 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     is_partial = any(tasks is None for tasks in owned) and any(tasks is not None for tasks in owned)
     _refuse_if(is_partial, "If one task-type is non-null, all must be non-null.")
     _refuse_if(not is_joining and topology is not None, "Topology can only be provided when (re-)joining.")
+
+
+def _check_size(subtopologies: Collection[StreamsGroupHeartbeatRequest.Subtopology]) -> None:
+    """Check that a topology is not too large.
+
+    Raises:
+        BrokerError: STREAMS_INVALID_TOPOLOGY.
+    """
+    names = sum(
+        len(part.source_topics)
+        + len(part.state_changelog_topics)
+        + len(part.repartition_sink_topics)
+        + len(part.repartition_source_topics)
+        + sum(len(group.source_topics) + len(group.repartition_source_topics) for group in part.copartition_groups)
+        for part in subtopologies
+    )
+    for what, count, limit in (
+        ("subtopologies", len(subtopologies), SUBTOPOLOGIES_MAX),
+        ("names of topics", names, TOPIC_NAMES_MAX),
+    ):
+        if count > limit:
+            text = f"The topology has {count} {what}; the limit is {limit}."
+            raise BrokerError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
 
 
 def _refuse_if(is_fault: bool, text: str) -> None:

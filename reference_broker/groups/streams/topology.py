@@ -7,7 +7,8 @@ Source: KIP-1071; `StreamsTopology` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import (
@@ -82,16 +83,23 @@ class Subtopology(NamedTuple):
         yield from (topic.name for topic in self.changelogs)
 
 
-class Topology(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Topology:
     """A topology.
 
     Attributes:
         epoch: the application increases it with each change of its topology.
         subtopologies: the subtopologies.
+        readers: the ids of the subtopologies that read each source topic, keyed by topic; the last one for a topic.
     """
 
     epoch: int
     subtopologies: tuple[Subtopology, ...]
+    readers: Mapping[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        readers = {name: part.subtopology_id for part in self.subtopologies for name in part.source_names}
+        object.__setattr__(self, "readers", readers)
 
     @property
     def required_topics(self) -> set[str]:
@@ -101,11 +109,6 @@ class Topology(NamedTuple):
             for part in self.subtopologies
             for name in (*part.source_names, *(changelog.name for changelog in part.changelogs))
         }
-
-    def subtopology_of(self, topic: str) -> str | None:
-        """Return the id of the subtopology that reads a topic, or None."""
-        found = [part.subtopology_id for part in self.subtopologies if topic in part.source_names]
-        return found[-1] if found else None
 
 
 def topology_of(message: StreamsGroupHeartbeatRequest.Topology | TopologyValue) -> Topology:

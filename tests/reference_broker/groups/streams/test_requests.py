@@ -69,3 +69,20 @@ def test_changelog_with_partitions() -> None:
     with pytest.raises(BrokerError, match="Changelog topic c must have an undefined partition count") as raised:
         check_heartbeat(Request("g", "m", 0, **{**JOIN, "topology": changelogs}))
     assert raised.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+@pytest.mark.parametrize(
+    ("subtopologies", "text"),
+    [
+        ([Request.Subtopology(f"{number}") for number in range(1_001)], "1001 subtopologies; the limit is 1000"),
+        ([Request.Subtopology("0", ["t"] * 2_501)] * 2, "5002 names of topics; the limit is 5000"),
+        (
+            [Request.Subtopology("0", copartition_groups=[Request.CopartitionGroup([0], [], [0])] * 2_501)],
+            "5002 names of topics; the limit is 5000",
+        ),
+    ],
+)
+def test_large_topologies(subtopologies: list[Request.Subtopology], text: str) -> None:
+    with pytest.raises(BrokerError, match=text) as raised:
+        check_heartbeat(Request("g", "m", 0, **{**JOIN, "topology": Request.Topology(0, subtopologies)}))
+    assert raised.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY

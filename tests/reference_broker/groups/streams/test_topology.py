@@ -54,4 +54,4 @@ def test_heartbeat_holds_everything() -> None:
 def test_topics_of_subtopologies() -> None:
     assert FULL.required_topics == {"a", "b", "c", "r", "out"}
     assert list(FULL.subtopologies[0].names) == ["a", "b", "out", "r", "c"]
-    assert [FULL.subtopology_of(name) for name in ("a", "r", "out", "c")] == ["0", "0", "1", None]
+    assert FULL.readers == {"a": "0", "b": "0", "r": "0", "out": "1"}
