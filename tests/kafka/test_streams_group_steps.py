@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -128,20 +128,23 @@ def exist(ask: Ask, *names: str) -> bool:
 
 
 def compare(both: Both, message: Message, version: int = 0) -> Any:
-    """Send a request to both; return the response. In Kafka, hashes decide the order of endpoints and their topics."""
+    """Send a request to both; return the response."""
     ours, theirs = (in_order(ask(message, version)) for ask in both)
     assert ours == theirs, message
     return ours
 
 
 def in_order(response: Any) -> Any:
-    """Return a response with sorted endpoints and topics."""
+    """Return a response with sorted endpoints and topics, whose order hashes decide in Kafka."""
     endpoints = getattr(response, "partitions_by_user_endpoint", None)
     for endpoint in endpoints or ():
         endpoint.active_partitions = sorted(endpoint.active_partitions, key=lambda part: part.topic)
         endpoint.standby_partitions = sorted(endpoint.standby_partitions, key=lambda part: part.topic)
     if endpoints:
         response.partitions_by_user_endpoint = sorted(endpoints, key=lambda endpoint: endpoint.user_endpoint.port)
+    if isinstance(response, OffsetFetchResponse):
+        for group in response.groups:
+            group.topics = sorted(group.topics, key=lambda topic: topic.name)
     return response
 
 
