@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.config.endpoints import Listener
+from kafkawire.reference_broker.metadata.principal import ANONYMOUS
 
-__all__ = ["ANONYMOUS", "Peer"]
-
-#: The principal of a client that has not logged in.
-ANONYMOUS = "User:ANONYMOUS"
+__all__ = ["Peer"]
 
 
 class Peer:
