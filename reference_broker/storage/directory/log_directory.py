@@ -21,10 +21,8 @@ from typing import NamedTuple
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
 from kafkawire.reference_broker.storage.checkpoints import (
     CLEAN_SHUTDOWN,
-    DYNAMIC_CONFIGS,
     LOCK,
     clean_shutdown_text,
-    read_properties,
 )
 from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
@@ -108,7 +106,6 @@ class LogDirectory:
         defaults: see above.
         was_clean: whether the last shutdown was clean.
         producer_ids: see `ProducerIdFile`; only a single broker has one.
-        dynamic_configs: the content of the file of that name at startup.
         checkpoints: see `DirectoryCheckpoints`.
     """
 
@@ -139,7 +136,6 @@ class LogDirectory:
         self.was_clean = self._take_marker()
         self.folders = PartitionFolders(self._disk)
         self.checkpoints = DirectoryCheckpoints(self._disk)
-        self.dynamic_configs = read_properties(self._disk, DYNAMIC_CONFIGS)
 
     def _take_marker(self) -> bool:
         """Remove the marker of a clean shutdown, durably, before any write."""

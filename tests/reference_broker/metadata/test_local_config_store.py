@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
-from kafkawire.reference_broker.metadata.local_config_store import CONFIGS_BYTES_MAX
+from kafkawire.reference_broker.metadata.stored_entries import FILE_BYTES_MAX
 from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
@@ -95,8 +95,8 @@ def test_a_refused_change_changes_nothing() -> None:
 
 def test_too_much_is_refused() -> None:
     configs = BrokerBench(MemoryDisk()).core.dynamic_configs
-    assert changed(configs, METRICS, "m", metrics="x" * (CONFIGS_BYTES_MAX // 2)) == [None]
-    (error,) = changed(configs, METRICS, "n", metrics="x" * (CONFIGS_BYTES_MAX // 2))
+    assert changed(configs, METRICS, "m", metrics="x" * (FILE_BYTES_MAX // 2)) == [None]
+    (error,) = changed(configs, METRICS, "n", metrics="x" * (FILE_BYTES_MAX // 2))
     assert error is not None
     assert (error.code, configs.of(METRICS, "n")) == (ErrorCode.POLICY_VIOLATION, {})
     assert changed(configs, METRICS, "m", metrics="") == [None]
@@ -115,7 +115,7 @@ def test_a_disk_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     (error,) = changed(configs, GROUP, "g", a="1")
     assert error is not None
     assert (error.code, configs.of(GROUP, "g")) == (ErrorCode.KAFKA_STORAGE_ERROR, {})
-    assert "the configuration of group 'g' cannot be written" in caplog.text
+    assert "dynamic-configs cannot be written" in caplog.text
     disk.plan = None
     assert changed(configs, GROUP, "g", a="1") == [None]
 
