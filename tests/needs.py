@@ -22,6 +22,7 @@ import pytest
 from kafkawire.commands.pipeline.spark_session import why_not
 from kafkawire.sdk.protocol.engines import selection as protocol
 from kafkawire.sdk.records.engines import selection as records
+from tests.reference_broker.security.sasl.kerberos_realm import is_installed
 from tools.debian import can_install
 from tools.environment import obstacle
 from tools.find_java import JAVA_VERSION_MIN, find_java
@@ -32,6 +33,7 @@ __all__ = [
     "JAVA",
     "JAVAC",
     "KCAT",
+    "KERBEROS",
     "LINUX",
     "NATIVE_ENGINE",
     "OPENSSL",
@@ -110,6 +112,7 @@ SPARK = Need("pyspark and its Java", lambda: _spark_obstacle() is None)
 PUSHDOWN = Need("filters for sources in Python, which pyspark has from 4.1 on", _has_pushdown)
 
 OPENSSL = Need("the program openssl", lambda: shutil.which("openssl") is not None)
+KERBEROS = Need("the programs of an MIT Kerberos realm", is_installed)
 JAVAC = Need("the program javac", lambda: shutil.which("javac") is not None)
 KCAT = Need("the program kcat", lambda: shutil.which("kcat") is not None, lambda: not can_install("kcat"))
 

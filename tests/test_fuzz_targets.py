@@ -30,7 +30,7 @@ def test_cases_pass(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_undamaged_inputs_pass(name: str) -> None:
     inputs = TARGETS[name].inputs()
-    for case in Random(1).sample(inputs, CASES):
+    for case in Random(1).sample(inputs, min(CASES, len(inputs))):
         assert TARGETS[name].check(case) is None
 
 

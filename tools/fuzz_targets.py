@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from tools.fuzz_cases import Case, Target, engines_of, vectors
 from tools.fuzz_dump import check_internal, check_lines, damage_internal, internal_inputs
+from tools.fuzz_logins import check_login, damage_login, login_inputs
 from tools.fuzz_records import check_produced, check_records, damage_records, produced_inputs, record_inputs
 from tools.mutation import mutate
 
@@ -230,4 +231,5 @@ TARGETS: dict[str, Target] = {
     "lines": Target(cache(record_inputs), damage_records, check_lines),
     "internal": Target(cache(internal_inputs), damage_internal, check_internal),
     "connection": Target(cache(connection_inputs), damage_content, check_content),
+    "login": Target(cache(login_inputs), damage_login, check_login),
 }

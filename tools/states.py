@@ -26,6 +26,9 @@ from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGE
 from kafkawire.reference_broker.replicas.followed import FOLLOWED_EDGES
 from kafkawire.reference_broker.replicas.in_sync import ISR_EDGES
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
+from kafkawire.reference_broker.security.sasl.gssapi import GSSAPI_EDGES
+from kafkawire.reference_broker.security.sasl.scram import SCRAM_EDGES
+from kafkawire.reference_broker.security.sasl.verification_keys import KEY_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
 from kafkawire.sdk.groups import classic_group, consumer_group, zookeeper_group
 from kafkawire.sdk.producer.transactions import states as producer_transaction
@@ -240,6 +243,24 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "that everything before it is safely stored on this broker. With a new leader epoch, the machine begins "
             "in the first state; if the log is still busy with the end of the previous epoch, another step follows "
             "immediately.",
+        ),
+        Machine(
+            "A login with SCRAM, in the broker",
+            "reference_broker/security/sasl/scram.py",
+            SCRAM_EDGES,
+            "A login serves one attempt: after a refusal, the client connects again.",
+        ),
+        Machine(
+            "A login with Kerberos, in the broker",
+            "reference_broker/security/sasl/gssapi.py",
+            GSSAPI_EDGES,
+            "The library decides how many tokens are exchanged; then the two sides agree on having no security layer.",
+        ),
+        Machine(
+            "The keys that verify tokens",
+            "reference_broker/security/sasl/verification_keys.py",
+            KEY_EDGES,
+            "In every state, logins use the keys that arrived last ([decision 52](decisions/0052-sasl-mechanisms.md)).",
         ),
     ),
     "A cluster on one machine": (

@@ -8,27 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
+from kafkawire.sdk.protocol.scram import ScramCredential
 
 __all__ = ["ScramCredential", "ScramCredentials", "TokenCredential", "TokenCredentials"]
-
-
-class ScramCredential(NamedTuple):
-    """What the broker stores instead of a password (RFC 5802).
-
-    Attributes:
-        salt: random bytes.
-        stored_key: verifies a client's proof.
-        server_key: proves to the client that the broker knows the password.
-        iterations: the number of iterations of the hash.
-    """
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-    def __repr__(self) -> str:
-        return "ScramCredential(<hidden>)"
 
 
 class ScramCredentials(Protocol):

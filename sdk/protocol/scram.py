@@ -18,11 +18,11 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.secret import HIDDEN, Secret
 
 __all__ = [
     "ITERATIONS_MAX",
@@ -30,6 +30,7 @@ __all__ = [
     "MESSAGE_BYTES_MAX",
     "SCRAM_MECHANISMS",
     "ClientFirst",
+    "ProofSizeError",
     "ScramClient",
     "ScramCredential",
     "ScramServer",
@@ -63,12 +64,17 @@ _VALUE = "[^\x00,]+"
 _BASE64 = "[A-Za-z0-9+/]+={0,2}"
 _EXTENSIONS = f"(?P<extensions>(?:,[A-Za-z]+={_VALUE})*)"
 
+#: The grammar of a client's messages in Kafka's broker, which skips a reserved attribute (`m`) instead of refusing it.
+_SASL_NAME = "(?:[^\x00,=]|=2C|=3D)+"
+_PADDED_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?"
+
 _CLIENT_FIRST = re.compile(
-    f"n,(?:a=(?P<identity>{_VALUE}))?,(?P<bare>n=(?P<name>{_VALUE}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    f"n,(?:a=(?P<identity>{_SASL_NAME}))?,(?:m={_VALUE},)?"
+    f"(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
 )
 _SERVER_FIRST = re.compile(f"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,10}}){_EXTENSIONS}")
 _CLIENT_FINAL = re.compile(
-    f"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+    f"(?P<bare>c=(?P<binding>{_PADDED_BASE64}),r=(?P<nonce>{_NONCE})){_EXTENSIONS},p=(?P<proof>{_PADDED_BASE64})"
 )
 _SERVER_FINAL = re.compile(f"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
 
@@ -88,6 +94,9 @@ class ScramCredential(NamedTuple):
     server_key: bytes
     iterations: int
 
+    def __repr__(self) -> str:
+        return f"ScramCredential({HIDDEN})"
+
 
 class ClientFirst(NamedTuple):
     """The identity in a client's first message.
@@ -95,10 +104,16 @@ class ClientFirst(NamedTuple):
     Attributes:
         user: name, or id of a delegation token.
         extensions: extensions of the client, such as `{"tokenauth": "true"}` for a delegation token.
+        authorization_id: the user for whom the client wants to act, still with its escapes; empty for itself.
     """
 
     user: str
     extensions: dict[str, str]
+    authorization_id: str = ""
+
+
+class ProofSizeError(RemoteProtocolError):
+    """A client's proof does not have the size of the hash."""
 
 
 class ScramClient:
@@ -204,27 +219,16 @@ class ScramServer:
 
         Raises:
             RemoteProtocolError: the message is malformed.
-            BrokerError: the client wants to act for another user.
         """
         _, found = _read(_CLIENT_FIRST, data, "first message of the client")
-        if found["identity"] not in (None, found["name"]):
-            self._refuse("a client may act only for itself")
         self._client_bare = found["bare"]
         self._nonce = found["nonce"] + self._nonce
         pairs = (part.split("=", 1) for part in found["extensions"].split(",")[1:])
-        return ClientFirst(_user(found["name"]), dict(pairs))
+        user = found["name"].replace("=2C", ",").replace("=3D", "=")
+        return ClientFirst(user, dict(pairs), found["identity"] or "")
 
-    def first_message(self, credential: ScramCredential | None) -> bytes:
-        """Return the challenge.
-
-        Args:
-            credential: the user's credential; None if there is no such user, or the user has none for this mechanism.
-
-        Raises:
-            BrokerError: there is no credential.
-        """
-        if credential is None:
-            self._refuse("invalid user or password")
+    def first_message(self, credential: ScramCredential) -> bytes:
+        """Return the challenge for a user with a credential."""
         self._credential = credential
         self._message = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}"
         return self._message.encode()
@@ -232,23 +236,24 @@ class ScramServer:
     def receive_final(self, data: bytes) -> bytes:
         """Check the client's proof and return the broker's.
 
+        As in Kafka, the proof covers neither extensions nor a particular value of the channel binding.
+
         Raises:
             RemoteProtocolError: the message is malformed, or answers another challenge.
+            ProofSizeError: the proof does not have the size of the hash.
             BrokerError: the proof is wrong.
         """
         _, found = _read(_CLIENT_FINAL, data, "final message of the client")
-        if self._credential is None or found["nonce"] != self._nonce or found["binding"] != _CHANNEL_BINDING:
+        if self._credential is None or found["nonce"] != self._nonce:
             raise RemoteProtocolError("SCRAM: the client answered another challenge")
         signed = f"{self._client_bare},{self._message},{found['bare']}".encode()
         signature = _hmac(self._hash, self._credential.stored_key, signed)
         proof = _unbase64(found["proof"], "proof")
-        stored_key = _digest(self._hash, _xor(proof, signature)) if len(proof) == len(signature) else b""
-        if not hmac.compare_digest(stored_key, self._credential.stored_key):
-            self._refuse("invalid user or password")
+        if len(proof) != len(signature):
+            raise ProofSizeError(f"SCRAM: the proof has {len(proof)} bytes, but {len(signature)} are expected")
+        if not hmac.compare_digest(_digest(self._hash, _xor(proof, signature)), self._credential.stored_key):
+            raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, "SCRAM: invalid user or password")
         return f"v={_base64(_hmac(self._hash, self._credential.server_key, signed))}".encode()
-
-    def _refuse(self, reason: str) -> NoReturn:
-        raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {reason}")
 
 
 def make_credential(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
@@ -276,12 +281,6 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
 def sasl_name(user: str) -> str:
     """Return a user name escaped for use in a message."""
     return user.replace("=", "=3D").replace(",", "=2C")
-
-
-def _user(name: str) -> str:
-    if re.search("=(?!2C|3D)", name):
-        raise RemoteProtocolError("SCRAM: '=' in the user name is not followed by 2C or 3D")
-    return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,10 @@
 An exchange serves one login, and does no I/O: whatever it needs to look up is in memory. The counterpart of a client
 is in `kafkawire.sdk.protocol.sasl`.
 
+A failed login ends in one of three ways, as in Kafka: with a text of the mechanism (`LoginRefused`), with the same text
+for everything that a client could use to find users or guess passwords (`InvalidCredentials`), or without a response
+(`LoginAborted`).
+
 Source: RFC 4422; `SaslServerAuthenticator` in Apache Kafka.
 """
 
@@ -13,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
 
-__all__ = ["Exchange", "Identity", "LoginRefused", "NewExchange"]
+__all__ = ["Exchange", "Identity", "InvalidCredentials", "LoginAborted", "LoginRefused", "NewExchange"]
 
 
 class Identity(NamedTuple):
@@ -43,6 +47,31 @@ class LoginRefused(Exception):
         self.detail = detail
 
 
+class InvalidCredentials(LoginRefused):
+    """The client is refused with Kafka's text for wrong credentials, which does not depend on the reason.
+
+    Args:
+        mechanism: the name of the mechanism.
+        reason: why, for the broker's log.
+    """
+
+    def __init__(self, mechanism: str, reason: str) -> None:
+        super().__init__(_invalid_credentials("authentication", mechanism), reason)
+        #: The text for a client that has logged in before on the same connection.
+        self.detail_of_reauthentication = _invalid_credentials("re-authentication", mechanism)
+
+
+class LoginAborted(LoginRefused):
+    """The connection is closed without a response, as Kafka does if a mechanism fails in an unexpected way.
+
+    Args:
+        reason: why, for the broker's log.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("", reason)
+
+
 class Exchange(Protocol):
     """One login.
 
@@ -67,3 +96,7 @@ class Exchange(Protocol):
 
 #: Begins a login.
 NewExchange = Callable[[], Exchange]
+
+
+def _invalid_credentials(event: str, mechanism: str) -> str:
+    return f"Authentication failed during {event} due to invalid credentials with SASL mechanism {mechanism}"

@@ -1,6 +1,7 @@
-"""A login module file is read as Java reads it, and errors say what is wrong with it.
+"""The login to a ZooKeeper is found in a login module file, and errors say what is wrong with it.
 
-Method: read files with one or more sections, in the notations that Java accepts, and damaged files.
+Method: read files with one or more sections, and files that lack something; the tests of `kafkawire.sdk.jaas` check the
+notation.
 """
 
 from __future__ import annotations
@@ -56,13 +57,7 @@ def test_the_section_of_a_shared_file(tmp_path: Path) -> None:
         ("Client { };", "section Client: expected the login module .*, not none"),
         (f'Client {{ {DIGEST} required password="x"; }};', "section Client: username is missing"),
         (f'Client {{ {DIGEST} required username="x" password=""; }};', "section Client: password is missing"),
-        (f"Client {{\n {DIGEST} needed; }};", "line 2: expected one of required, requisite, .*, not needed"),
-        (f"Client {{ {DIGEST} required\n username; }};", "line 2: expected ="),
-        (f"Client {{ {DIGEST} required }};", "line 1: expected an option, or ;"),
-        ("Client {\n", "line 2: expected a login module"),
-        (f"Client {{ {DIGEST} required username=x; }}", "line 1: expected ;"),
-        (f'Client {{ {DIGEST} required username="x; }};', "line 1: unclosed quotation mark"),
-        ("{ };", "line 1: expected the name of a section"),
+        (f"Client {{\n {DIGEST} needed; }};", "line 2, character 53: expected one of required, requisite"),
     ],
 )
 def test_what_cannot_be_used(tmp_path: Path, text: str, reason: str | None) -> None:
@@ -75,7 +70,7 @@ def test_what_cannot_be_used(tmp_path: Path, text: str, reason: str | None) -> N
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"cannot be read: .*No such file"):
+    with pytest.raises(ConfigurationError, match=r"^the_file='.*none': cannot be read: .*No such file"):
         login_of("the_file", str(tmp_path / "none"), "Client")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError, match="cannot be read"):
