@@ -8,9 +8,9 @@ limit; `__cause__` is the underlying error, if there is one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kafkawire.sdk.protocol import tables
 from kafkawire.sdk.protocol.values import quoted
@@ -44,6 +44,20 @@ __all__ = [
 ]
 
 
+class _ItemOutcomes(Protocol):
+    """The outcome of each item of an operation on several items: `kafkawire.ItemResults`."""
+
+    @property
+    def values(self) -> Mapping[Any, Any]:
+        """The results of the items that succeeded."""
+        ...
+
+    @property
+    def errors(self) -> Mapping[Any, KafkaWireError]:
+        """The error of each item that failed."""
+        ...
+
+
 class KafkaWireError(Exception):
     """The base of every error that kafkawire raises on purpose.
 
@@ -55,6 +69,8 @@ class KafkaWireError(Exception):
     retriable = False
     #: Whether the object that raised the error is no longer usable.
     fatal = False
+    #: The outcome of every item, if this is the first error of an operation on several items; None otherwise.
+    results: _ItemOutcomes | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default, the class is called with the finished message, which most of these classes do not accept.

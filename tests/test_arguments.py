@@ -107,6 +107,10 @@ RESOURCES = (
     *((ConfigResourceType.BROKER, each) for each in (None, 1, "x", "-1", " 1", "1.0", "²", str(1 << 31), "1" * 5_000)),
     (ConfigResourceType.BROKER_LOGGER, ""),
 )
+TOPIC_IDS = (None, 5, b"0" * 16, "0" * 22, [None], [5], [b"0"], ["0"], ["t"], [bytearray(16)])
+LEVELS = (None, 0, 1, "committed", "READ_COMMITTED", b"read_committed", ["read_committed"])
+WORDS = (None, 5, "Stable", b"Stable", [5], [None], [b"Stable"], ["a", ["b"]])
+GROUP_IDS = (None, 5, b"g", ["g", 5], ["g", ["g"]], [b"g"])
 GROUPS = (
     None,
     5,
@@ -215,6 +219,83 @@ ADMIN: dict[str, tuple[Call, Any]] = {
         lambda admin, given: admin.describe_configs(ConfigResourceType.TOPIC, "t", given),
         (None, 5, b"a", ["a", 5], [["a"]]),
     ),
+    "describe_configs_of": (lambda admin, given: admin.describe_configs_of(given), (None, 5, "t", ("t",), *RESOURCES)),
+    "incremental_alter_configs_of": (
+        lambda admin, given: admin.incremental_alter_configs_of(given),
+        (None, 5, ["t"], *({each: {}} for each in RESOURCES), {(ConfigResourceType.TOPIC, "t"): 5}),
+    ),
+    "list_config_resources": (
+        lambda admin, given: admin.list_config_resources(given),
+        (None, "topic", b"t", 0, 3, 2.0, True, (None,), ["topic"], UNWRITABLE),
+    ),
+    "within": (lambda admin, given: admin.within(given), (None, *LIMITS)),
+    "create_topics validated": (lambda admin, given: admin.create_topics(given, validate_only=True), NEW_TOPICS),
+    "delete_topics ids": (lambda admin, given: admin.delete_topics(topic_ids=given), TOPIC_IDS),
+    "describe_topics ids": (lambda admin, given: admin.describe_topics(topic_ids=given), TOPIC_IDS),
+    "describe_replica_log_dirs": (
+        lambda admin, given: admin.describe_replica_log_dirs(given),
+        (None, 5, "t", T0, (5, 0, 1), ("t", "0", 1), ("t", 0, "1"), ("t", 0, -1), [None], [T0], UNWRITABLE),
+    ),
+    "delete_records": (
+        lambda admin, given: admin.delete_records(given),
+        [None, *keyed(*(each for each in NUMBERS if each is not None))],
+    ),
+    "list_offsets isolation": (lambda admin, given: admin.list_offsets({}, isolation_level=given), LEVELS),
+    "lag": (lambda admin, given: admin.lag(given), TEXTS),
+    "lag isolation": (lambda admin, given: admin.lag("g", isolation_level=given), LEVELS),
+    "list_groups states": (lambda admin, given: admin.list_groups(states=given), WORDS),
+    "list_groups types": (lambda admin, given: admin.list_groups(types=given), WORDS),
+    "list_groups protocol_types": (lambda admin, given: admin.list_groups(protocol_types=given), WORDS),
+    "delete_groups": (lambda admin, given: admin.delete_groups(given), GROUP_IDS),
+    "remove_group_members": (lambda admin, given: admin.remove_group_members(given, "i"), TEXTS),
+    "remove_group_members static": (lambda admin, given: admin.remove_group_members("g", given), GROUP_IDS),
+    "remove_group_members dynamic": (lambda admin, given: admin.remove_group_members("g", member_ids=given), WORDS),
+    "remove_group_members reason": (lambda admin, given: admin.remove_group_members("g", "i", reason=given), TEXTS),
+    "list_group_offsets_of": (
+        lambda admin, given: admin.list_group_offsets_of(given),
+        (*WORDS, *({each: None} for each in (None, 5, b"g")), *({"g": each} for each in SEVERAL if each is not None)),
+    ),
+    "alter_group_offsets": (lambda admin, given: admin.alter_group_offsets(given, {T0: 1}), TEXTS),
+    "alter_group_offsets of": (lambda admin, given: admin.alter_group_offsets("g", given), [None, *COMMITS]),
+    "delete_group_offsets": (lambda admin, given: admin.delete_group_offsets(given, T0), TEXTS),
+    "delete_group_offsets of": (lambda admin, given: admin.delete_group_offsets("g", given), SEVERAL),
+    "list_transactions states": (lambda admin, given: admin.list_transactions(states=given), WORDS),
+    "list_transactions producers": (
+        lambda admin, given: admin.list_transactions(producer_ids=given),
+        (None, 5, "12", b"12", *([each] for each in NUMBERS)),
+    ),
+    "list_transactions longer": (lambda admin, given: admin.list_transactions(longer_than_ms=given), NUMBERS[1:]),
+    "list_transactions pattern": (lambda admin, given: admin.list_transactions(pattern=given), TEXTS[1:]),
+    "describe_transactions": (lambda admin, given: admin.describe_transactions(given), GROUP_IDS),
+    "fence_producers": (lambda admin, given: admin.fence_producers(given), GROUP_IDS),
+    "force_terminate_transaction": (lambda admin, given: admin.force_terminate_transaction(given), TEXTS),
+    "describe_producers": (lambda admin, given: admin.describe_producers(given), SEVERAL),
+    "describe_producers node": (lambda admin, given: admin.describe_producers(T0, node_id=given), NUMBERS[1:]),
+    "find_hanging_transactions": (lambda admin, given: admin.find_hanging_transactions(given), TOPICS),
+    "find_hanging_transactions node": (
+        lambda admin, given: admin.find_hanging_transactions(node_id=given),
+        NUMBERS[1:],
+    ),
+    "find_hanging_transactions silent": (
+        lambda admin, given: admin.find_hanging_transactions(silent_for_ms=given),
+        NUMBERS,
+    ),
+    "abort_transaction": (
+        lambda admin, given: admin.abort_transaction(given, producer_id=1, producer_epoch=0),
+        PARTITIONS,
+    ),
+    "abort_transaction of": (
+        lambda admin, given: admin.abort_transaction(T0, producer_id=given, producer_epoch=0),
+        NUMBERS,
+    ),
+    "abort_transaction epoch": (
+        lambda admin, given: admin.abort_transaction(T0, producer_id=1, producer_epoch=given),
+        (*NUMBERS, 1 << 15),
+    ),
+    "abort_transaction coordinator": (
+        lambda admin, given: admin.abort_transaction(T0, producer_id=1, producer_epoch=0, coordinator_epoch=given),
+        (*NUMBERS[1:], 1 << 31),
+    ),
 }
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
 
@@ -235,7 +316,7 @@ OTHERS = {
         *{"begin_transaction", "client_id", "drain", "metrics", "send", "send_arrow", "send_many", "start"},
         "transaction",
     },
-    "Admin": {"client_id", "close", "describe_cluster", "list_groups", "list_topics", "metrics", "start"},
+    "Admin": {"client_id", "close", "describe_cluster", "list_topics", "metrics", "start"},
 }
 
 
@@ -381,6 +462,9 @@ def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
             assert admin.describe_topics(*named).keys() == {"t", "u"}
         assert admin.list_group_offsets("g") == admin.list_group_offsets("g", one, two) == {one: OffsetAndMetadata(1)}
         assert admin.list_group_offsets("g", []) == {}
+        committed = {"g": {one: OffsetAndMetadata(1)}}
+        for groups in (["g"], {"g": None}, {"g": [one, two]}, {"g": one}):
+            assert admin.list_group_offsets_of(groups).values == committed
 
 
 @pytest.mark.parametrize("kind", TABLES)

@@ -43,8 +43,11 @@ NOT_NEEDED = {
     ("Network.open", "Wire"): "only who writes a network needs it",
 }
 
-#: Names in the documentation of `kafkawire` that look like types: group states, and a pyarrow class.
-NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"}
+#: Names in the documentation of `kafkawire` that look like types: states of groups and transactions, a pyarrow class.
+NO_TYPES = {
+    *{"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"},
+    *{"CompleteAbort", "CompleteCommit", "Dead", "Ongoing", "PrepareAbort", "PrepareCommit", "PrepareEpochFence"},
+}
 
 
 def public_modules() -> list[str]:

@@ -42,7 +42,7 @@ BOTH = list(PAIRS.items())
 BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
 
 #: Methods that do more than delegate; the tests of their classes cover them.
-OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "transaction"}
+OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "transaction", "within"}
 
 
 def members(kind: type) -> dict[str, Any]:

@@ -107,10 +107,6 @@ class RegistryConfigs:
         return self._brokers if kind is _BROKER else {}
 
     def change(self, kind: ConfigResourceType, name: str, revise: Revise, done: ConfigDone) -> None:
-        if kind not in (_TOPIC, _BROKER):
-            reason = f"AlterConfigs is only supported for topics and brokers, but resource type is {kind.name}"
-            done(BrokerError(ErrorCode.INVALID_REQUEST, reason))
-            return
         resource = ConfigResource(kind, name)
 
         def failed(error: Exception) -> None:

@@ -158,7 +158,10 @@ class ConfigController:
                 if name:
                     name = self._node(name, f"Unexpected broker id, expected {self._options.node_id}, but received")
                 resource, check = ConfigResourceType.BROKER, self._check_broker(is_for_all=not name)
-            case ConfigResourceType.GROUP:
+            case ConfigResourceType.CLIENT_METRICS if self._dynamic.is_registry:
+                reason = "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+                raise _invalid(reason)
+            case ConfigResourceType.GROUP if not self._dynamic.is_registry:
                 if not name:
                     raise _invalid("Default group resources are not allowed.")
                 resource, check = ConfigResourceType.GROUP, self._rules.check_group

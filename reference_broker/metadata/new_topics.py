@@ -101,7 +101,8 @@ def plan_partitions(options: BrokerOptions, topic: NewTopic) -> int:
         raise BrokerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor of "
-            f"{topic.replication_factor} cannot be reached because only {_REPLICAS} broker(s) are registered.",
+            f"{topic.replication_factor} cannot be reached because only {_REPLICAS} broker(s) are registered or some "
+            "brokers have all their log directories cordoned.",
         )
     return options.num_partitions if topic.partitions == DEFAULT else topic.partitions
 

@@ -5,58 +5,66 @@ Each operation sends requests to the responsible broker, and retries retriable e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from kafkawire.sdk.admin.arguments import ConfigResource
+from kafkawire.sdk.admin.cluster import describe_cluster
 from kafkawire.sdk.admin.config_changes import alter_configs, incremental_alter_configs
+from kafkawire.sdk.admin.config_entries import describe_configs, list_config_resources
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
     FeatureMetadata,
     GroupDescription,
+    GroupLag,
     GroupListing,
     ItemResults,
     LogDir,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    ReplicaLogDirs,
     TopicPartitionReplica,
 )
-from kafkawire.sdk.admin.eligible_leaders import with_eligible_leaders
 from kafkawire.sdk.admin.features import describe_features
-from kafkawire.sdk.admin.groups import describe_group
-from kafkawire.sdk.admin.log_dirs import alter_replica_log_dirs, describe_log_dirs
+from kafkawire.sdk.admin.group_offsets import alter_group_offsets, delete_group_offsets, list_group_offsets
+from kafkawire.sdk.admin.groups import delete_groups, describe_groups, list_groups, remove_group_members
+from kafkawire.sdk.admin.hanging_transactions import find_hanging_transactions
+from kafkawire.sdk.admin.lag import group_lag
+from kafkawire.sdk.admin.log_dirs import alter_replica_log_dirs, describe_log_dirs, describe_replica_log_dirs
 from kafkawire.sdk.admin.partition_changes import (
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
 )
-from kafkawire.sdk.admin.releases import versioned
-from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
-from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.groups.offset_requests import TopicNames, fetch_request, fetch_results
-from kafkawire.sdk.protocol import messages
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.admin.records import delete_records, list_offsets
+from kafkawire.sdk.admin.topics import create_partitions, create_topics, delete_topics, describe_topics
+from kafkawire.sdk.admin.transaction_descriptions import (
+    ActiveProducer,
+    FencedProducer,
+    HangingTransaction,
+    TransactionDescription,
+    TransactionListing,
+)
+from kafkawire.sdk.admin.transactions import (
+    abort_transaction,
+    describe_producers,
+    describe_transactions,
+    fence_producers,
+    list_transactions,
+)
+from kafkawire.sdk.client.operations import Operations
+from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.protocol.tables import enums
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.routing.call import ANY_BROKER, CONTROLLER, Coordinator, Node
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.routing.requests import carries, check, error_text, lacking
-from kafkawire.sdk.transport.driver_interface import Versions
-from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.timing import sleep_ms, together
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.offset_queries import OffsetQueries
     from kafkawire.sdk.routing.metadata import Topic
 
 __all__ = ["Actions"]
-
-#: A topic's name, its error code and the broker's message about the error.
-_TopicResult = tuple[str, int, str | None]
 
 
 class Actions:
@@ -64,108 +72,54 @@ class Actions:
 
     Args:
         operations: sends the requests.
-        queries: looks up offsets at the leaders.
         timeout_ms: how long a broker may take for a change, such as creating topics.
     """
 
-    def __init__(self, operations: Operations, queries: OffsetQueries, timeout_ms: int) -> None:
+    def __init__(self, operations: Operations, timeout_ms: int) -> None:
         self._operations = operations
-        self._queries = queries
         self._timeout_ms = timeout_ms
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, bytes]:
-        """Create topics and return their ids; see `Admin.create_topics`."""
-        wanted = {topic.name: _creatable(topic) for topic in topics}
-        ids: dict[str, bytes] = {}
+    def within(self, timeout_ms: int) -> Actions:
+        """Return the same operations with another limit for each."""
+        return Actions(self._operations.within(timeout_ms), min(self._timeout_ms, timeout_ms))
 
-        async def create(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:
-            request = messages.CreateTopicsRequest([wanted[name] for name in names], self._timeout_ms)
-            kind = messages.CreateTopicsResponse
-            response = await self._operations.request(
-                CONTROLLER,
-                request,
-                kind,
-                lambda response: _check_topics(response, response.topics, names),
-                deadline_ms=deadline_ms,
-            )
-            ids.update((topic.name, topic.topic_id) for topic in response.topics)
-            return ((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
+    async def create_topics(
+        self, new: Sequence[NewTopic], *, validate_only: bool, retry_on_quota_violation: bool
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; see `Admin.create_topics`."""
+        results = await create_topics(
+            self._operations,
+            new,
+            validate_only=validate_only,
+            retry_on_quota_violation=retry_on_quota_violation,
+            timeout_ms=self._timeout_ms,
+        )
+        return results.all()
 
-        _raise_first(await self._for_each_topic("create topic", list(wanted), create))
-        return {name: ids[name] for name in wanted if name in ids}
-
-    async def delete_topics(self, names: Sequence[str]) -> None:
+    async def delete_topics(
+        self, names: Sequence[str], topic_ids: Sequence[bytes], *, retry_on_quota_violation: bool
+    ) -> None:
         """Delete topics; see `Admin.delete_topics`."""
-
-        async def delete(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:
-            def request(versions: Versions) -> tuple[Message, int]:
-                version = versions.version_for(messages.DeleteTopicsRequest)
-                if carries(messages.DeleteTopicsRequest, "topics", version):
-                    states = [messages.DeleteTopicsRequest.DeleteTopicState(name) for name in names]
-                    return messages.DeleteTopicsRequest(topics=states, timeout_ms=self._timeout_ms), version
-                return messages.DeleteTopicsRequest(topic_names=list(names), timeout_ms=self._timeout_ms), version
-
-            kind = messages.DeleteTopicsResponse
-            response = await self._operations.request(
-                CONTROLLER,
-                request,
-                kind,
-                lambda response: _check_topics(response, response.responses, names),
-                deadline_ms=deadline_ms,
-            )
-            return ((topic.name or "", topic.error_code, topic.error_message) for topic in response.responses)
-
-        _raise_first(await self._for_each_topic("delete topic", names, delete))
+        results = await delete_topics(
+            self._operations,
+            names,
+            topic_ids,
+            retry_on_quota_violation=retry_on_quota_violation,
+            timeout_ms=self._timeout_ms,
+        )
+        results.all()
 
     async def create_partitions(
-        self, wanted: Mapping[str, NewPartitions], *, validate_only: bool
+        self, wanted: Mapping[str, NewPartitions], *, validate_only: bool, retry_on_quota_violation: bool
     ) -> ItemResults[str, None]:
         """Add partitions to topics; see `Admin.create_partitions`."""
-
-        async def create(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:
-            topics = [_grown(name, wanted[name]) for name in names]
-            response = await self._operations.request(
-                CONTROLLER,
-                versioned(messages.CreatePartitionsRequest(topics, self._timeout_ms, validate_only)),
-                messages.CreatePartitionsResponse,
-                lambda response: _check_topics(response, response.results, names),
-                deadline_ms=deadline_ms,
-            )
-            return ((topic.name, topic.error_code, topic.error_message) for topic in response.results)
-
-        errors = await self._for_each_topic("create partitions of", list(wanted), create)
-        return ItemResults({name: None for name in wanted if name not in errors}, dict(errors))
-
-    async def _for_each_topic(
-        self,
-        what: str,
-        names: Collection[str],
-        attempt: Callable[[Collection[str], int], Awaitable[Iterable[_TopicResult]]],
-    ) -> dict[str, BrokerError]:
-        """Process topics, retrying those that the controller throttles (KIP-599), as Java's admin does.
-
-        Topics that are already done are not sent again, because that would cause an error.
-
-        Returns:
-            The errors, keyed by topic, including those of topics that were still throttled at the end.
-        """
-        attempts = self._operations.attempts()
-        assert attempts.deadline_ms is not None
-        errors: dict[str, BrokerError] = {}
-        while names:
-            throttled: dict[str, BrokerError] = {}
-            for name, code, message in await attempt(names, attempts.deadline_ms):
-                if code != ErrorCode.NONE:
-                    error = BrokerError(code, error_text(f"{what} {name}", message))
-                    (throttled if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED else errors)[name] = error
-            self._operations.router.metadata.invalidate()
-            names = list(throttled)
-            if throttled:
-                now_ms = monotonic_ms()
-                if not attempts.failed(throttled[names[0]], now_ms):
-                    return errors | throttled
-                await sleep_ms(attempts.not_before_ms - now_ms)
-        return errors
+        return await create_partitions(
+            self._operations,
+            wanted,
+            validate_only=validate_only,
+            retry_on_quota_violation=retry_on_quota_violation,
+            timeout_ms=self._timeout_ms,
+        )
 
     async def alter_partition_reassignments(
         self, reassignments: Mapping[TopicPartition, tuple[int, ...] | None], *, allow_replication_factor_change: bool
@@ -202,152 +156,188 @@ class Actions:
 
     async def list_topics(self, include_internal: bool) -> dict[str, Topic]:
         """Return all topics by name."""
-        topics = await self._operations.describe(None)
-        return {name: topic for name, topic in topics.items() if include_internal or not topic.is_internal}
+        listed = await self._operations.describe(None)
+        return {name: topic for name, topic in listed.items() if include_internal or not topic.is_internal}
 
-    async def describe_topics(self, names: Sequence[str], *, include_eligible_leaders: bool) -> dict[str, Topic]:
+    async def describe_topics(
+        self,
+        names: Sequence[str],
+        topic_ids: Sequence[bytes],
+        *,
+        include_eligible_leaders: bool,
+        include_authorized_operations: bool,
+    ) -> dict[str, Topic]:
         """Return topics by name; see `Admin.describe_topics`."""
-        topics = await self._operations.describe(names, final=NO_SUCH_TOPIC)
-        return await with_eligible_leaders(self._operations, topics) if include_eligible_leaders else topics
+        results = await describe_topics(
+            self._operations,
+            names,
+            topic_ids,
+            include_eligible_leaders=include_eligible_leaders,
+            include_authorized_operations=include_authorized_operations,
+        )
+        return {topic.name: topic for topic in results.all().values()}
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster id, the controller and the brokers."""
-        await self._operations.describe(())
-        metadata = self._operations.router.metadata
-        return ClusterDescription(metadata.cluster_id, metadata.controller_id, dict(metadata.brokers))
+    async def describe_cluster(
+        self, *, include_authorized_operations: bool, include_fenced_brokers: bool
+    ) -> ClusterDescription:
+        """Return the cluster id, the controller and the brokers; see `Admin.describe_cluster`."""
+        return await describe_cluster(
+            self._operations,
+            include_authorized_operations=include_authorized_operations,
+            include_fenced_brokers=include_fenced_brokers,
+        )
 
     async def describe_features(self, node_id: int | None) -> FeatureMetadata:
         """Return the features of the cluster; see `Admin.describe_features`."""
         return await describe_features(self._operations, node_id)
 
-    async def list_groups(self) -> list[GroupListing]:
-        """Return the groups of all brokers, sorted by group id."""
-        await self._operations.describe(())
-
-        async def of_node(node_id: int) -> messages.ListGroupsResponse:
-            return await self._operations.request(
-                Node(node_id),
-                messages.ListGroupsRequest(),
-                messages.ListGroupsResponse,
-                lambda response: check(response.error_code, f"groups of node {node_id}"),
-            )
-
-        responses = await together(map(of_node, self._operations.router.metadata.brokers))
-        found = {
-            group.group_id: GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
-            for response in responses
-            for group in response.groups
-        }
+    async def list_groups(
+        self, *, states: Sequence[str], types: Sequence[str], protocol_types: Sequence[str]
+    ) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by group id; see `Admin.list_groups`."""
+        results = await list_groups(self._operations, states=states, types=types, protocol_types=protocol_types)
+        # A group may be listed twice if its coordinator moves.
+        found = {group.group_id: group for listed in results.all().values() for group in listed}
         return [found[group_id] for group_id in sorted(found)]
 
-    async def describe_groups(self, group_ids: Sequence[str]) -> dict[str, GroupDescription]:
+    async def describe_groups(
+        self, group_ids: Sequence[str], *, include_authorized_operations: bool
+    ) -> dict[str, GroupDescription]:
         """Return groups by group id; see `Admin.describe_groups`."""
-        groups = await together(describe_group(self._operations, group_id) for group_id in group_ids)
-        return {group.group_id: group for group in groups}
-
-    async def describe_configs(self, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
-        """Return a configuration; see `Admin.describe_configs`."""
-        asked = messages.DescribeConfigsRequest.DescribeConfigsResource(resource.kind, resource.name, keys)
-        detail = f"configuration of {resource.kind.name.lower()} {resource.name}"
-
-        def read(response: messages.DescribeConfigsResponse) -> None:
-            if not response.results:
-                raise lacking(response, f"the {detail}")
-            for result in response.results:
-                check(result.error_code, error_text(detail, result.error_message))
-
-        response = await self._operations.request(
-            ANY_BROKER if resource.node_id is None else Node(resource.node_id),
-            messages.DescribeConfigsRequest([asked]),
-            messages.DescribeConfigsResponse,
-            read,
-            final=NO_SUCH_TOPIC,
+        results = await describe_groups(
+            self._operations, group_ids, include_authorized_operations=include_authorized_operations
         )
-        return {
-            entry.name: ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
-            for result in response.results
-            for entry in result.configs
-        }
+        return results.all()
+
+    async def describe_configs(
+        self,
+        resources: Mapping[ConfigResource, Collection[str] | None],
+        *,
+        include_synonyms: bool,
+        include_documentation: bool,
+    ) -> ItemResults[ConfigResource, dict[str, ConfigEntry]]:
+        """Return configurations; see `Admin.describe_configs_of`."""
+        return await describe_configs(
+            self._operations,
+            resources,
+            include_synonyms=include_synonyms,
+            include_documentation=include_documentation,
+        )
 
     async def incremental_alter_configs(
-        self, resource: ConfigResource, changes: Sequence[ConfigChange], *, validate_only: bool
-    ) -> None:
-        """Change entries of a configuration; see `Admin.incremental_alter_configs`."""
-        await incremental_alter_configs(self._operations, resource, changes, validate_only=validate_only)
+        self, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool
+    ) -> ItemResults[ConfigResource, None]:
+        """Change entries of configurations; see `Admin.incremental_alter_configs_of`."""
+        return await incremental_alter_configs(self._operations, changes, validate_only=validate_only)
 
     async def alter_configs(self, resource: ConfigResource, configs: Mapping[str, str], *, validate_only: bool) -> None:
         """Replace a configuration; see `Admin.alter_configs`."""
-        await alter_configs(self._operations, resource, configs, validate_only=validate_only)
+        altered = {resource: configs}
+        (await alter_configs(self._operations, altered, validate_only=validate_only)).all()
 
-    async def list_offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+    async def list_offsets(
+        self, times: Mapping[TopicPartition, int], *, isolation_level: enums.IsolationLevel
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""
-        answer: Promise[dict[TopicPartition, OffsetAndTimestamp]] = Promise()
-        self._queries.ask(times, answer, monotonic_ms())
-        self._operations.wake()
-        found = await answer
-        return {partition: found[partition] for partition in times}
+        results = await list_offsets(
+            self._operations, times, isolation_level=isolation_level, timeout_ms=self._timeout_ms
+        )
+        return results.all()
 
     async def list_group_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that a group has committed; see `Admin.list_group_offsets`."""
-        asked = messages.OffsetFetchRequest()
-        names: TopicNames = {}
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        self, wanted: Mapping[str, Collection[TopicPartition] | None], *, require_stable: bool
+    ) -> ItemResults[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that groups have committed; see `Admin.list_group_offsets_of`."""
+        return await list_group_offsets(self._operations, wanted, require_stable=require_stable)
 
-        def request(versions: Versions) -> tuple[Message, int]:
-            nonlocal asked, names
-            metadata = self._operations.router.metadata
-            asked, version, names = fetch_request(group_id, partitions, metadata, versions, stable=False)
-            return asked, version
+    async def describe_replica_log_dirs(
+        self, replicas: Sequence[TopicPartitionReplica]
+    ) -> ItemResults[TopicPartitionReplica, ReplicaLogDirs]:
+        """Return the log directories of replicas; see `Admin.describe_replica_log_dirs`."""
+        return await describe_replica_log_dirs(self._operations, replicas)
 
-        def read(response: messages.OffsetFetchResponse) -> None:
-            code, results = fetch_results(response, asked, names)
-            check(code, f"committed offsets of group {group_id}")
-            left = dict.fromkeys(partitions or ())
-            for partition, code, offset in results:
-                left.pop(partition, None)
-                check(code, f"committed offset of group {group_id} in {partition}")
-                if offset is not None:
-                    found[partition] = offset
-            for partition in left:
-                raise lacking(response, f"partition {partition}")
+    async def delete_records(self, before: Mapping[TopicPartition, int | None]) -> ItemResults[TopicPartition, int]:
+        """Delete the oldest records of partitions; see `Admin.delete_records`."""
+        return await delete_records(self._operations, before, timeout_ms=self._timeout_ms)
 
-        coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
-        await self._operations.request(coordinator, request, messages.OffsetFetchResponse, read)
-        return found
+    async def list_config_resources(self, kinds: Collection[enums.ConfigResourceType]) -> list[ConfigResource]:
+        """Return the resources that have a configuration; see `Admin.list_config_resources`."""
+        return await list_config_resources(self._operations, kinds)
 
+    async def delete_groups(self, group_ids: Sequence[str]) -> ItemResults[str, None]:
+        """Delete groups; see `Admin.delete_groups`."""
+        return await delete_groups(self._operations, group_ids)
 
-def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
-    return messages.CreateTopicsRequest.CreatableTopic(
-        topic.name,
-        topic.partitions,
-        topic.replication_factor,
-        [
-            messages.CreateTopicsRequest.CreatableReplicaAssignment(number, brokers)
-            for number, brokers in topic.assignments.items()
-        ],
-        [messages.CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
-    )
+    async def remove_group_members(
+        self, group_id: str, instance_ids: Sequence[str] | None, member_ids: Sequence[str], *, reason: str
+    ) -> ItemResults[str, None]:
+        """Remove members from a group; see `Admin.remove_group_members`."""
+        return await remove_group_members(self._operations, group_id, instance_ids, member_ids, reason=reason)
 
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> ItemResults[TopicPartition, None]:
+        """Change the offsets that a group has committed; see `Admin.alter_group_offsets`."""
+        return await alter_group_offsets(self._operations, group_id, offsets)
 
-def _grown(name: str, wanted: NewPartitions) -> messages.CreatePartitionsRequest.CreatePartitionsTopic:
-    assignment = messages.CreatePartitionsRequest.CreatePartitionsAssignment
-    assignments = [assignment(nodes) for nodes in wanted.assignments] or None
-    return messages.CreatePartitionsRequest.CreatePartitionsTopic(name, wanted.total_count, assignments)
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> ItemResults[TopicPartition, None]:
+        """Delete offsets that a group has committed; see `Admin.delete_group_offsets`."""
+        return await delete_group_offsets(self._operations, group_id, partitions)
 
+    async def lag(self, group_id: str, *, isolation_level: enums.IsolationLevel) -> GroupLag:
+        """Return how far a group is behind; see `Admin.lag`."""
+        return await group_lag(self._operations, group_id, isolation_level=isolation_level, timeout_ms=self._timeout_ms)
 
-def _raise_first(errors: Mapping[str, BrokerError]) -> None:
-    for error in errors.values():
-        raise error
+    async def list_transactions(
+        self,
+        *,
+        states: Sequence[str],
+        producer_ids: Sequence[int],
+        longer_than_ms: int | None,
+        pattern: str | None,
+    ) -> list[TransactionListing]:
+        """Return the transactional ids of all brokers; see `Admin.list_transactions`."""
+        results = await list_transactions(
+            self._operations,
+            states=states,
+            producer_ids=producer_ids,
+            longer_than_ms=longer_than_ms,
+            pattern=pattern,
+        )
+        return sorted(listing for listings in results.all().values() for listing in listings)
 
+    async def describe_transactions(self, transactional_ids: Sequence[str]) -> ItemResults[str, TransactionDescription]:
+        """Return the state of transactional ids; see `Admin.describe_transactions`."""
+        return await describe_transactions(self._operations, transactional_ids)
 
-def _check_topics(response: Message, results: Collection[Any], names: Iterable[str]) -> None:
-    """Have the whole request retried if the broker is not the controller; reject a response that lacks a topic."""
-    for result in results:
-        if result.error_code == ErrorCode.NOT_CONTROLLER:
-            raise BrokerError(result.error_code, error_text(f"topic {result.name}", result.error_message))
-    named = {result.name for result in results}
-    for name in names:
-        if name not in named:
-            raise lacking(response, f"topic {name}")
+    async def describe_producers(
+        self, partitions: Sequence[TopicPartition], node_id: int | None
+    ) -> ItemResults[TopicPartition, tuple[ActiveProducer, ...]]:
+        """Return the producers of partitions; see `Admin.describe_producers`."""
+        return await describe_producers(self._operations, partitions, node_id)
+
+    async def find_hanging_transactions(
+        self, names: Sequence[str] | None, *, node_id: int | None, silent_for_ms: int
+    ) -> list[HangingTransaction]:
+        """Return the transactions that hang; see `Admin.find_hanging_transactions`."""
+        return await find_hanging_transactions(
+            self._operations, names, node_id=node_id, silent_for_ms=silent_for_ms, now_ms=now_ms()
+        )
+
+    async def abort_transaction(
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Write an abort marker into a partition; see `Admin.abort_transaction`."""
+        await abort_transaction(
+            self._operations,
+            partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+
+    async def fence_producers(self, transactional_ids: Sequence[str]) -> ItemResults[str, FencedProducer]:
+        """Fence the producers of transactional ids; see `Admin.fence_producers`."""
+        return await fence_producers(self._operations, transactional_ids, timeout_ms=self._timeout_ms)

@@ -1,4 +1,4 @@
-"""The admin client, which manages a cluster's topics, replicas, log directories, configurations, groups and offsets.
+"""The admin client, which manages a cluster: its topics, records, replicas, configurations, groups and transactions.
 
 Its operations are in `actions.py`; `kafkawire.sync.Admin` is the blocking client.
 """
@@ -8,34 +8,61 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from kafkawire.sdk.admin.arguments import (
     checked_config_changes,
     checked_configs,
     checked_election_type,
+    checked_groups,
+    checked_isolation_level,
     checked_log_dirs,
     checked_new_partitions,
     checked_new_topics,
+    checked_node_id,
     checked_node_ids,
+    checked_numbers,
     checked_reassignments,
+    checked_record_ends,
+    checked_replicas,
     checked_resource,
+    checked_resource_changes,
+    checked_resource_types,
+    checked_resources,
+    checked_topic_ids,
+    checked_words,
 )
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
     FeatureMetadata,
     GroupDescription,
+    GroupLag,
     GroupListing,
     ItemResults,
     LogDir,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    ReplicaLogDirs,
     TopicPartitionReplica,
 )
-from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
+from kafkawire.sdk.client.arguments import (
+    MAX_INT16,
+    MAX_INT32,
+    MAX_INT64,
+    checked_names,
+    checked_number,
+    checked_offsets,
+    checked_partition,
+    checked_partitions,
+    checked_text,
+    checked_timeout_ms,
+    checked_times,
+)
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.summary import State, summary
@@ -52,12 +79,23 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from kafkawire.sdk.admin.actions import Actions
+    from kafkawire.sdk.admin.transaction_descriptions import (
+        ActiveProducer,
+        FencedProducer,
+        HangingTransaction,
+        TransactionDescription,
+        TransactionListing,
+    )
     from kafkawire.sdk.client.core import ClientCore
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.routing.metadata import Topic
 
-__all__ = ["Admin"]
+__all__ = ["SILENT_MS", "Admin"]
+
+#: How long the producer of a transaction must have been silent before the transaction may be said to hang: the default
+#: of the brokers' `transaction.max.timeout.ms`, after which coordinators have ended every transaction that they know.
+SILENT_MS: Final = 900_000
 
 
 class Admin(Hinting, hints=ADMIN):
@@ -130,13 +168,9 @@ class Admin(Hinting, hints=ADMIN):
             raise LocalProtocolError("the admin was already started")
         from kafkawire.sdk.admin.actions import Actions  # loaded late to keep the import fast
         from kafkawire.sdk.client.core import ClientCore
-        from kafkawire.sdk.client.offset_queries import OffsetQueries
-        from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
 
         core = ClientCore("admin", self._options, self._network)
-        queries = OffsetQueries(core.router, self._options, core.backoff, final=NO_SUCH_TOPIC)
-        core.machines.append(queries)
-        self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
+        self._started = core, Actions(core.operations, self._options.request_timeout_ms)
         try:
             await core.start()
         except BaseException:
@@ -152,34 +186,83 @@ class Admin(Hinting, hints=ADMIN):
             core, _ = started
             await core.finish()
 
-    async def create_topics(self, *topics: NewTopic | str | Iterable[NewTopic | str]) -> dict[str, bytes]:
+    def within(self, timeout_ms: int) -> Admin:
+        """Return this admin with another limit for each call, such as `admin.within(5_000).describe_cluster()`.
+
+        It shares this admin's connections, and ends with this admin; it cannot be started or closed.
+
+        Args:
+            timeout_ms: how long a call may take, including retries, in place of `api_timeout_ms`. Brokers get the same
+                limit for a change, unless `request_timeout_ms` is less.
+
+        Raises:
+            LocalProtocolError: the limit is not an integer, or is negative.
+        """
+        return _Limited(self, checked_timeout_ms(timeout_ms))
+
+    async def create_topics(
+        self,
+        *topics: NewTopic | str | Iterable[NewTopic | str],
+        validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
+    ) -> dict[str, CreatedTopic]:
         """Create topics.
 
         Args:
             topics: as separate arguments or in one list; for a bare name, the broker's defaults are used.
+            validate_only: whether the controller should check the request without carrying it out.
+            retry_on_quota_violation: whether topics that the controller throttles are sent again; if not, their error
+                is THROTTLING_QUOTA_EXCEEDED.
 
         Returns:
-            The 16-byte id of each topic, keyed by name.
+            The id, the numbers of partitions and replicas, and the configuration of each topic, keyed by name.
 
         Raises:
             BrokerError: the error of the first topic that was not created, for example TOPIC_ALREADY_EXISTS; others may
-                have been created.
+                have been created, as `results` of the error says.
         """
-        return await self._do(self._actions.create_topics(checked_new_topics(topics)))
+        return await self._do(
+            self._actions.create_topics(
+                checked_new_topics(topics),
+                validate_only=bool(validate_only),
+                retry_on_quota_violation=bool(retry_on_quota_violation),
+            )
+        )
 
-    async def delete_topics(self, *names: str | Iterable[str]) -> None:
+    async def delete_topics(
+        self,
+        *names: str | Iterable[str],
+        topic_ids: Iterable[bytes | str] = (),
+        retry_on_quota_violation: bool = True,
+    ) -> None:
         """Delete topics and all their records.
 
         Args:
             names: as separate arguments or in one list.
+            topic_ids: more topics, by id, in 16 bytes or in Kafka's text form: another topic that has the same name by
+                now is not deleted.
+            retry_on_quota_violation: whether topics that the controller throttles are sent again; if not, their error
+                is THROTTLING_QUOTA_EXCEEDED.
 
         Raises:
-            BrokerError: the error of the first topic that was not deleted; others may have been deleted.
+            BrokerError: the error of the first topic that was not deleted; others may have been deleted, as `results`
+                of the error says, keyed by name or id.
+            UnsupportedVersion: ids were given, but the brokers are older than Apache Kafka 2.8 (KIP-516).
         """
-        await self._do(self._actions.delete_topics(_topics(names)))
+        await self._do(
+            self._actions.delete_topics(
+                _topics(names),
+                checked_topic_ids(topic_ids),
+                retry_on_quota_violation=bool(retry_on_quota_violation),
+            )
+        )
 
     async def create_partitions(
-        self, partitions: Mapping[str, int | NewPartitions], *, validate_only: bool = False
+        self,
+        partitions: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
     ) -> ItemResults[str, None]:
         """Add partitions to topics.
 
@@ -189,6 +272,8 @@ class Admin(Hinting, hints=ADMIN):
             partitions: for each topic, its new number of partitions, or `NewPartitions` with the replicas of the new
                 partitions.
             validate_only: whether the controller should check the request without carrying it out.
+            retry_on_quota_violation: whether topics that the controller throttles are sent again; if not, their error
+                is THROTTLING_QUOTA_EXCEEDED.
 
         Returns:
             The topics that now have more partitions, and the error of each other topic: INVALID_PARTITIONS if it
@@ -199,7 +284,11 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: the brokers are older than Apache Kafka 1.0 (KIP-195).
         """
         return await self._do(
-            self._actions.create_partitions(checked_new_partitions(partitions), validate_only=bool(validate_only))
+            self._actions.create_partitions(
+                checked_new_partitions(partitions),
+                validate_only=bool(validate_only),
+                retry_on_quota_violation=bool(retry_on_quota_violation),
+            )
         )
 
     async def alter_partition_reassignments(
@@ -286,6 +375,20 @@ class Admin(Hinting, hints=ADMIN):
         chosen = checked_node_ids(node_ids) if node_ids else None
         return await self._do(self._actions.describe_log_dirs(chosen))
 
+    async def describe_replica_log_dirs(
+        self, *replicas: TopicPartitionReplica | Iterable[TopicPartitionReplica]
+    ) -> ItemResults[TopicPartitionReplica, ReplicaLogDirs]:
+        """Return the log directories of replicas, and how far moves to other directories have got.
+
+        Args:
+            replicas: as separate arguments or in one list.
+
+        Returns:
+            The directories of each replica, whose paths are None if the broker does not have it; and the error of each
+                replica of a broker that did not answer, as for `describe_log_dirs`.
+        """
+        return await self._do(self._actions.describe_replica_log_dirs(checked_replicas(replicas)))
+
     async def alter_replica_log_dirs(
         self, log_dirs: Mapping[TopicPartitionReplica, str]
     ) -> ItemResults[TopicPartitionReplica, None]:
@@ -311,27 +414,55 @@ class Admin(Hinting, hints=ADMIN):
         return await self._do(self._actions.list_topics(include_internal))
 
     async def describe_topics(
-        self, *names: str | Iterable[str], include_eligible_leaders: bool = False
+        self,
+        *names: str | Iterable[str],
+        topic_ids: Iterable[bytes | str] = (),
+        include_eligible_leaders: bool = False,
+        include_authorized_operations: bool = False,
     ) -> dict[str, Topic]:
         """Return topics by name, with the leader and replicas of each partition.
 
         Args:
             names: as separate arguments or in one list.
+            topic_ids: more topics, by id, in 16 bytes or in Kafka's text form.
             include_eligible_leaders: whether to make a second request, for the replicas that are eligible as leaders
                 without being in sync (KIP-966).
+            include_authorized_operations: whether to ask what this user may do with each topic (KIP-430).
 
         Raises:
-            BrokerError: the error of the first topic that does not exist or may not be described.
+            BrokerError: the error of the first topic that does not exist or may not be described; the other topics are
+                in `results` of the error, keyed by name or id.
             UnsupportedVersion: the eligible leaders were requested, but the broker is older than Apache Kafka 3.8 or
-                uses ZooKeeper.
+                uses ZooKeeper; or ids were given, but the broker is older than 3.1.
         """
         return await self._do(
-            self._actions.describe_topics(_topics(names), include_eligible_leaders=bool(include_eligible_leaders))
+            self._actions.describe_topics(
+                _topics(names),
+                checked_topic_ids(topic_ids),
+                include_eligible_leaders=bool(include_eligible_leaders),
+                include_authorized_operations=bool(include_authorized_operations),
+            )
         )
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster id, the controller and the brokers with their racks."""
-        return await self._do(self._actions.describe_cluster())
+    async def describe_cluster(
+        self, *, include_authorized_operations: bool = False, include_fenced_brokers: bool = False
+    ) -> ClusterDescription:
+        """Return the cluster id, the controller and the brokers with their racks.
+
+        Args:
+            include_authorized_operations: whether to ask what this user may do with the cluster (KIP-430).
+            include_fenced_brokers: whether to include brokers that are registered but do not serve clients (KIP-1073).
+
+        Raises:
+            UnsupportedVersion: the operations were asked for, but the broker is older than Apache Kafka 2.8 (KIP-700);
+                or the fenced brokers, and it is older than 4.0.
+        """
+        return await self._do(
+            self._actions.describe_cluster(
+                include_authorized_operations=bool(include_authorized_operations),
+                include_fenced_brokers=bool(include_fenced_brokers),
+            )
+        )
 
     async def describe_features(self, node_id: int | None = None) -> FeatureMetadata:
         """Return the features of the cluster (KIP-584).
@@ -343,50 +474,154 @@ class Admin(Hinting, hints=ADMIN):
         Returns:
             The features; a broker older than Apache Kafka 2.7 reports none.
         """
-        chosen = None if node_id is None else checked_node_ids((node_id,))[0]
-        return await self._do(self._actions.describe_features(chosen))
+        return await self._do(self._actions.describe_features(checked_node_id(node_id)))
 
-    async def list_groups(self) -> list[GroupListing]:
+    async def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        protocol_types: Iterable[str] = (),
+    ) -> list[GroupListing]:
         """Return the groups of all brokers, sorted by group id.
 
-        Raises:
-            BrokerError: a broker rejected the request.
-        """
-        return await self._do(self._actions.list_groups())
+        Args:
+            states: only groups in one of these states, such as `Stable` and `Empty`; groups in all states if empty.
+            types: only groups of these types: `classic`, `consumer`, `share` or `streams`; all types if empty.
+            protocol_types: only groups of these protocol types, such as `consumer`, `connect`, or an empty string for
+                groups that have only committed offsets; all protocol types if empty.
 
-    async def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
+        Raises:
+            BrokerError: a broker rejected the request; the groups of the other brokers, keyed by node id, are in
+                `results` of the error.
+            UnsupportedVersion: states were given, but a broker is older than Apache Kafka 2.6 (KIP-518); or types, and
+                it is older than 3.8 (KIP-848).
+        """
+        return await self._do(
+            self._actions.list_groups(
+                states=checked_words("states", states),
+                types=checked_words("types", types),
+                protocol_types=checked_words("protocol_types", protocol_types),
+            )
+        )
+
+    async def describe_groups(
+        self, *group_ids: str | Iterable[str], include_authorized_operations: bool = False
+    ) -> dict[str, GroupDescription]:
         """Return consumer groups, classic or KIP-848, by group id.
 
         Args:
             group_ids: as separate arguments or in one list.
+            include_authorized_operations: whether to ask what this user may do with each group (KIP-430).
 
         Raises:
             BrokerError: the error of the first group that cannot be described: GROUP_ID_NOT_FOUND if it does not exist,
-                or if it is a share group or a Kafka Streams group (KIP-1071), as the message then says.
+                or if it is a share group or a Kafka Streams group (KIP-1071), as the message then says. The other
+                groups are in `results` of the error.
         """
-        return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
+        return await self._do(
+            self._actions.describe_groups(
+                checked_names("group_id", group_ids),
+                include_authorized_operations=bool(include_authorized_operations),
+            )
+        )
+
+    async def delete_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
+        """Delete groups without members, of any type, with their committed offsets.
+
+        Args:
+            group_ids: as separate arguments or in one list.
+
+        Returns:
+            The groups that were deleted, and the error of each other group: NON_EMPTY_GROUP if it has members,
+                GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED and so on.
+        """
+        return await self._do(self._actions.delete_groups(checked_names("group_id", group_ids)))
+
+    async def remove_group_members(
+        self,
+        group_id: str,
+        *group_instance_ids: str | Iterable[str],
+        member_ids: Iterable[str] = (),
+        reason: str = "member was removed by an admin",
+    ) -> ItemResults[str, None]:
+        """Remove members from a group, which then distributes their partitions among the others.
+
+        A member that still runs joins again. This is meant for static members, whose partitions would otherwise wait
+        until their sessions time out.
+
+        Args:
+            group_id: the group.
+            group_instance_ids: the static members, as separate arguments or in one list; all members of the group,
+                static or not, if neither these nor `member_ids` are given.
+            member_ids: members without an instance id.
+            reason: the reason, for the brokers' logs; at most 255 characters of it are sent (KIP-800).
+
+        Returns:
+            The members that were removed, by instance id or member id, and the error of each other member:
+                UNKNOWN_MEMBER_ID, or the error of the group.
+
+        Raises:
+            BrokerError: all members were to be removed, but the group cannot be described.
+        """
+        chosen = checked_names("group_instance_id", group_instance_ids) if group_instance_ids else None
+        return await self._do(
+            self._actions.remove_group_members(
+                checked_text("group_id", group_id),
+                chosen,
+                checked_words("member_ids", member_ids),
+                reason=checked_text("reason", reason),
+            )
+        )
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int | datetime]
+        self,
+        timestamps: Mapping[TopicPartition, int | datetime],
+        *,
+        isolation_level: str = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition.
 
         Args:
             timestamps: for each partition, milliseconds since the epoch, a datetime with a time zone, or an
                 `OffsetTimestamp` (EARLIEST, LATEST, …).
+            isolation_level: `read_uncommitted` or `read_committed`; with the latter, the latest offset is the last
+                stable one: that of the first record of an open transaction, if there is one.
 
         Returns:
-            The offset and timestamp for each partition. The offset is -1 if no record is that recent; the timestamp is
-            -1 if the offset does not belong to a record.
+            The offset, timestamp and leader epoch for each partition. The offset is -1 if no record is that recent; the
+                timestamp is -1 if the offset does not belong to a record.
 
         Raises:
-            BrokerError: a topic does not exist or may not be read, or a partition of an existing topic is still missing
-                after `api_timeout_ms`.
+            BrokerError: the first error: a topic does not exist or may not be read, or a partition of an existing topic
+                is still missing after `api_timeout_ms`. The other offsets are in `results` of the error.
         """
-        return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
+        return await self._do(
+            self._actions.list_offsets(
+                checked_times(timestamps, special=True), isolation_level=checked_isolation_level(isolation_level)
+            )
+        )
+
+    async def delete_records(self, before: Mapping[TopicPartition, int | None]) -> ItemResults[TopicPartition, int]:
+        """Delete the oldest records of partitions.
+
+        Args:
+            before: for each partition, the offset of the first record to keep; None to delete all records up to the
+                high watermark.
+
+        Returns:
+            For each partition, the lowest first offset of all its replicas; and the error of each other partition:
+                OFFSET_OUT_OF_RANGE if the offset is beyond the high watermark, POLICY_VIOLATION if the topic's
+                `cleanup.policy` does not include `delete`, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED and
+                so on.
+        """
+        return await self._do(self._actions.delete_records(checked_record_ends(before)))
 
     async def list_group_offsets(
-        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
+        self,
+        group_id: str,
+        *partitions: TopicPartition | Iterable[TopicPartition],
+        require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed.
 
@@ -394,18 +629,101 @@ class Admin(Hinting, hints=ADMIN):
             group_id: the group.
             partitions: as separate arguments or in one list; if none is given, all partitions for which the group has
                 committed offsets.
+            require_stable: whether to wait for the end of open transactions that may change the offsets (KIP-447).
 
         Returns:
             The offsets, keyed by partition; partitions without a commit are left out.
 
         Raises:
             BrokerError: the group or a partition may not be read.
+            UnsupportedVersion: stable offsets were required, but the broker is older than Apache Kafka 2.5.
         """
         chosen = checked_partitions(partitions) if partitions else None
-        return await self._do(self._actions.list_group_offsets(checked_text("group_id", group_id), chosen))
+        groups = {checked_text("group_id", group_id): chosen}
+        results = await self._do(self._actions.list_group_offsets(groups, require_stable=bool(require_stable)))
+        return results.all()[group_id]
+
+    async def list_group_offsets_of(
+        self,
+        groups: Mapping[str, Iterable[TopicPartition] | None] | Iterable[str],
+        *,
+        require_stable: bool = False,
+    ) -> ItemResults[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that several groups have committed.
+
+        Args:
+            groups: group ids; or the partitions, keyed by group id, with None for all.
+            require_stable: whether to wait for the end of open transactions that may change the offsets (KIP-447).
+
+        Returns:
+            The offsets of each group, keyed by partition, and the error of each group that may not be read. Partitions
+                without a commit are left out, and a group that does not exist has none.
+        """
+        checked = checked_groups(groups)
+        return await self._do(self._actions.list_group_offsets(checked, require_stable=bool(require_stable)))
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> ItemResults[TopicPartition, None]:
+        """Commit offsets for a group that has no members.
+
+        Args:
+            group_id: the group, which is created if it does not exist.
+            offsets: the offset of the next record to read, keyed by partition.
+
+        Returns:
+            The partitions whose offset was committed, and the error of each other partition: UNKNOWN_MEMBER_ID if the
+                group has members, UNKNOWN_TOPIC_OR_PARTITION, GROUP_AUTHORIZATION_FAILED and so on.
+        """
+        group = checked_text("group_id", group_id)
+        return await self._do(self._actions.alter_group_offsets(group, checked_offsets(offsets)))
+
+    async def delete_group_offsets(
+        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> ItemResults[TopicPartition, None]:
+        """Delete offsets that a group has committed, for topics to which it does not subscribe.
+
+        Args:
+            group_id: the group.
+            partitions: as separate arguments or in one list.
+
+        Returns:
+            The partitions whose offset was deleted, or that had none, and the error of each other partition:
+                GROUP_SUBSCRIBED_TO_TOPIC, GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION and so on.
+        """
+        group = checked_text("group_id", group_id)
+        return await self._do(self._actions.delete_group_offsets(group, checked_partitions(partitions)))
+
+    async def lag(
+        self,
+        group_id: str,
+        *,
+        isolation_level: str = "read_uncommitted",
+    ) -> GroupLag:
+        """Return how far a group is behind, as kafka-consumer-groups.sh does.
+
+        Args:
+            group_id: the group.
+            isolation_level: `read_uncommitted` to count up to the last record, `read_committed` to count up to the
+                first record of an open transaction.
+
+        Returns:
+            The group, and for each partition its committed offset, end offset, lag and member. A partition whose leader
+                cannot be asked within `api_timeout_ms` has an error instead of an end offset.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED and so on; see `describe_groups`.
+        """
+        group = checked_text("group_id", group_id)
+        return await self._do(self._actions.lag(group, isolation_level=checked_isolation_level(isolation_level)))
 
     async def describe_configs(
-        self, resource_type: enums.ConfigResourceType, name: str, *keys: str | Iterable[str]
+        self,
+        resource_type: enums.ConfigResourceType,
+        name: str,
+        *keys: str | Iterable[str],
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
     ) -> dict[str, ConfigEntry]:
         """Return the configuration of a topic, broker or group.
 
@@ -414,6 +732,8 @@ class Admin(Hinting, hints=ADMIN):
             name: the topic or group; the node id of a broker, as a string, or an empty string for the defaults of all
                 brokers.
             keys: names of the entries to return, as separate arguments or in one list; all if none is given.
+            include_synonyms: whether to return the places that define a value for each entry (KIP-226).
+            include_documentation: whether to return what each entry means (KIP-569).
 
         Returns:
             The entries, keyed by name.
@@ -424,7 +744,58 @@ class Admin(Hinting, hints=ADMIN):
         """
         resource = checked_resource(resource_type, name)
         chosen = checked_names("key", keys) if keys else None
-        return await self._do(self._actions.describe_configs(resource, chosen))
+        results = await self._do(
+            self._actions.describe_configs(
+                {resource: chosen},
+                include_synonyms=bool(include_synonyms),
+                include_documentation=bool(include_documentation),
+            )
+        )
+        return results.all()[resource]
+
+    async def describe_configs_of(
+        self,
+        *resources: ConfigResource | Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> ItemResults[ConfigResource, dict[str, ConfigEntry]]:
+        """Return the configurations of several resources.
+
+        Args:
+            resources: as separate arguments or in one list.
+            include_synonyms: whether to return the places that define a value for each entry (KIP-226).
+            include_documentation: whether to return what each entry means (KIP-569).
+
+        Returns:
+            The entries of each resource, keyed by name, and the error of each resource that does not exist or may not
+                be described.
+
+        Raises:
+            LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
+        """
+        return await self._do(
+            self._actions.describe_configs(
+                dict.fromkeys(checked_resources(resources)),
+                include_synonyms=bool(include_synonyms),
+                include_documentation=bool(include_documentation),
+            )
+        )
+
+    async def list_config_resources(
+        self, *resource_types: enums.ConfigResourceType | Iterable[enums.ConfigResourceType]
+    ) -> list[ConfigResource]:
+        """Return the resources that have a configuration, sorted.
+
+        Args:
+            resource_types: as separate arguments or in one list; all kinds of resources if none is given. Groups and
+                subscriptions of client metrics are listed only if they have a configuration of their own.
+
+        Raises:
+            BrokerError: the broker rejected the request, for example with CLUSTER_AUTHORIZATION_FAILED.
+            UnsupportedVersion: the broker is older than Apache Kafka 4.1 (KIP-1142) or, for nothing but subscriptions
+                of client metrics, 3.7; or it uses ZooKeeper.
+        """
+        return await self._do(self._actions.list_config_resources(checked_resource_types(resource_types)))
 
     async def incremental_alter_configs(
         self,
@@ -451,8 +822,30 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
             UnsupportedVersion: the broker is older than Apache Kafka 2.3 (KIP-339).
         """
-        resource, checked = checked_resource(resource_type, name), checked_config_changes(changes)
-        await self._do(self._actions.incremental_alter_configs(resource, checked, validate_only=bool(validate_only)))
+        wanted = {checked_resource(resource_type, name): checked_config_changes(changes)}
+        altering = self._actions.incremental_alter_configs(wanted, validate_only=bool(validate_only))
+        (await self._do(altering)).all()
+
+    async def incremental_alter_configs_of(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None] | Iterable[ConfigChange]],
+        *,
+        validate_only: bool = False,
+    ) -> ItemResults[ConfigResource, None]:
+        """Change entries of the configurations of several resources; see `incremental_alter_configs`.
+
+        Args:
+            changes: for each resource, the new value of each entry, or `ConfigChange`s.
+            validate_only: whether the brokers should check the changes without making them.
+
+        Returns:
+            The resources that were changed, and the error of each other resource, of which nothing was changed.
+
+        Raises:
+            LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
+        """
+        checked = checked_resource_changes(changes)
+        return await self._do(self._actions.incremental_alter_configs(checked, validate_only=bool(validate_only)))
 
     async def alter_configs(
         self,
@@ -480,6 +873,150 @@ class Admin(Hinting, hints=ADMIN):
         """
         resource, checked = checked_resource(resource_type, name), checked_configs(configs)
         await self._do(self._actions.alter_configs(resource, checked, validate_only=bool(validate_only)))
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Return the transactional ids of all brokers, sorted.
+
+        Args:
+            states: only ids in one of these states, such as `Ongoing`; ids in all states if empty.
+            producer_ids: only ids of these producers; ids of all producers if empty.
+            longer_than_ms: only ids whose transaction began longer ago than this (KIP-994); None for all ids.
+            pattern: only ids that match this regular expression as a whole, in RE2's syntax (KIP-1152); None for all
+                ids.
+
+        Raises:
+            BrokerError: a broker rejected the request; the transactional ids of the other brokers, keyed by node id,
+                are in `results` of the error.
+            UnsupportedVersion: a broker is older than Apache Kafka 3.0 (KIP-664); or a duration was given, and it is
+                older than 3.8; or a pattern, and it is older than 4.1.
+        """
+        longest = None if longer_than_ms is None else checked_number("longer_than_ms", longer_than_ms, 0, MAX_INT64)
+        return await self._do(
+            self._actions.list_transactions(
+                states=checked_words("states", states),
+                producer_ids=checked_numbers("producer_ids", producer_ids, MAX_INT64),
+                longer_than_ms=longest,
+                pattern=None if pattern is None else checked_text("pattern", pattern),
+            )
+        )
+
+    async def describe_transactions(
+        self, *transactional_ids: str | Iterable[str]
+    ) -> ItemResults[str, TransactionDescription]:
+        """Return the state of transactional ids.
+
+        Args:
+            transactional_ids: as separate arguments or in one list.
+
+        Returns:
+            The state of each id, and the error of each other id: TRANSACTIONAL_ID_NOT_FOUND,
+                TRANSACTIONAL_ID_AUTHORIZATION_FAILED, or an error saying that the broker is older than Apache Kafka 3.0
+                (KIP-664).
+        """
+        chosen = checked_names("transactional_id", transactional_ids)
+        return await self._do(self._actions.describe_transactions(chosen))
+
+    async def describe_producers(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], node_id: int | None = None
+    ) -> ItemResults[TopicPartition, tuple[ActiveProducer, ...]]:
+        """Return the producers that have written to partitions, idempotently or in transactions.
+
+        Args:
+            partitions: as separate arguments or in one list.
+            node_id: the broker to ask, which may be a follower; None for the leader of each partition.
+
+        Returns:
+            The producers of each partition, and the error of each other partition: UNKNOWN_TOPIC_OR_PARTITION,
+                TOPIC_AUTHORIZATION_FAILED, NOT_LEADER_OR_FOLLOWER if the chosen broker does not have it, or an error
+                saying that the broker is older than Apache Kafka 2.8 (KIP-664).
+        """
+        chosen = checked_partitions(partitions)
+        return await self._do(self._actions.describe_producers(chosen, checked_node_id(node_id)))
+
+    async def find_hanging_transactions(
+        self, *topics: str | Iterable[str], node_id: int | None = None, silent_for_ms: int = SILENT_MS
+    ) -> list[HangingTransaction]:
+        """Return transactions that are open in a partition but unknown to their coordinators (KIP-664).
+
+        Consumers that read committed records cannot get past such a transaction. `abort_transaction` ends it.
+
+        Args:
+            topics: the topics to search, as separate arguments or in one list; all topics if none is given.
+            node_id: the broker to ask about the partitions of which it has a replica; None to ask all leaders.
+            silent_for_ms: only transactions whose producer has not written for longer than this, which should be at
+                least the brokers' `transaction.max.timeout.ms`.
+
+        Raises:
+            BrokerError: a topic does not exist or may not be described, or a broker rejected a request.
+            UnsupportedVersion: a broker is older than Apache Kafka 3.0.
+        """
+        return await self._do(
+            self._actions.find_hanging_transactions(
+                _topics(topics) if topics else None,
+                node_id=checked_node_id(node_id),
+                silent_for_ms=checked_number("silent_for_ms", silent_for_ms, 0, MAX_INT64),
+            )
+        )
+
+    async def abort_transaction(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
+    ) -> None:
+        """Abort a hanging transaction in one partition, by writing an abort marker there.
+
+        The coordinator is not told: of a transaction that it knows, use `force_terminate_transaction` instead. The
+        arguments are those of the `producer` of a `HangingTransaction`.
+
+        Args:
+            partition: the partition.
+            producer_id: the id of the producer.
+            producer_epoch: the epoch of the producer.
+            coordinator_epoch: the epoch of the coordinator; None if the producer has not ended a transaction yet.
+
+        Raises:
+            BrokerError: CLUSTER_AUTHORIZATION_FAILED; INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED if an
+                epoch is outdated; UNKNOWN_TOPIC_OR_PARTITION and so on.
+        """
+        epoch = 0 if coordinator_epoch is None else checked_number("coordinator_epoch", coordinator_epoch, 0, MAX_INT32)
+        await self._do(
+            self._actions.abort_transaction(
+                checked_partition(partition),
+                checked_number("producer_id", producer_id, 0, MAX_INT64),
+                checked_number("producer_epoch", producer_epoch, 0, MAX_INT16),
+                epoch,
+            )
+        )
+
+    async def fence_producers(self, *transactional_ids: str | Iterable[str]) -> ItemResults[str, FencedProducer]:
+        """Fence the producers of transactional ids, which aborts their open transactions (KIP-360).
+
+        Args:
+            transactional_ids: as separate arguments or in one list.
+
+        Returns:
+            The identity that the next producer of each id will exceed, and the error of each other id:
+                TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_TRANSACTION_TIMEOUT and so on.
+        """
+        chosen = checked_names("transactional_id", transactional_ids)
+        return await self._do(self._actions.fence_producers(chosen))
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """End the transaction of a transactional id, even a prepared one, by fencing its producer (KIP-939).
+
+        Args:
+            transactional_id: the transactional id.
+
+        Raises:
+            BrokerError: the transaction cannot be ended; see `fence_producers`.
+        """
+        chosen = [checked_text("transactional_id", transactional_id)]
+        (await self._do(self._actions.fence_producers(chosen))).all()
 
     @property
     def client_id(self) -> str:
@@ -511,6 +1048,46 @@ class Admin(Hinting, hints=ADMIN):
             action.close()
             raise
         return await core.perform(action)
+
+
+class _Limited(Admin):
+    """An admin whose calls have another limit; see `Admin.within`.
+
+    Args:
+        whole: the admin.
+        timeout_ms: the limit.
+    """
+
+    def __init__(self, whole: Admin, timeout_ms: int) -> None:
+        self._whole = whole
+        self._timeout_ms = timeout_ms
+        self._options = whole._options
+
+    def __repr__(self) -> str:
+        return repr(self._whole)
+
+    def _state(self) -> tuple[AdminOptions | None, State]:
+        return self._whole._state()
+
+    def _running(self) -> tuple[ClientCore, Actions]:
+        core, actions = self._whole._running()
+        return core, actions.within(self._timeout_ms)
+
+    async def start(self) -> NoReturn:
+        """Refuse to start, because the admin itself is started.
+
+        Raises:
+            LocalProtocolError: always.
+        """
+        raise LocalProtocolError("start the admin itself, not the result of within")
+
+    async def close(self) -> NoReturn:
+        """Refuse to close, because the admin itself is closed.
+
+        Raises:
+            LocalProtocolError: always.
+        """
+        raise LocalProtocolError("close the admin itself, not the result of within")
 
 
 def _topics(names: tuple[Any, ...]) -> list[str]:

@@ -3,40 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from kafkawire.sdk.admin.descriptions import ConfigChange, NewPartitions, NewTopic, TopicPartitionReplica
+from kafkawire.sdk.admin.descriptions import (
+    ConfigChange,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    TopicPartitionReplica,
+)
 from kafkawire.sdk.client.arguments import (
+    MAX_INT16,
     MAX_INT32,
     checked_mapping,
     checked_number,
+    checked_offset,
     checked_partition,
+    checked_partitions,
     checked_text,
     given_several,
     is_text,
 )
+from kafkawire.sdk.client.option_values import ISOLATION_LEVELS
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.options import parse_integer
-from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ElectionType
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ElectionType, IsolationLevel
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, parse_uuid
 from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.topics import checked_topic
 
 __all__ = [
-    "ConfigResource",
+    "broker_of",
     "checked_config_changes",
     "checked_configs",
     "checked_election_type",
+    "checked_groups",
+    "checked_isolation_level",
     "checked_log_dirs",
     "checked_new_partitions",
     "checked_new_topics",
+    "checked_node_id",
     "checked_node_ids",
+    "checked_numbers",
     "checked_reassignments",
+    "checked_record_ends",
+    "checked_replicas",
     "checked_resource",
+    "checked_resource_changes",
+    "checked_resource_types",
+    "checked_resources",
+    "checked_topic_ids",
+    "checked_words",
 ]
-
-#: The largest replication factor, which takes 2 bytes on the wire.
-_MAX_INT16: Final = (1 << 15) - 1
 
 #: Kinds of resources that only one broker can describe.
 _OF_A_BROKER: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
@@ -44,20 +63,6 @@ _OF_A_BROKER: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.B
 
 #: The operations for a mapping's entries, indexed by whether the value is None.
 _SET_OR_DELETE: Final = (AlterConfigOperation.SET, AlterConfigOperation.DELETE)
-
-
-class ConfigResource(NamedTuple):
-    """A resource that has a configuration.
-
-    Attributes:
-        kind: the kind of resource.
-        name: the name of the resource.
-        node_id: the broker that has the configuration; None if every broker does.
-    """
-
-    kind: ConfigResourceType
-    name: str
-    node_id: int | None
 
 
 def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
@@ -139,6 +144,15 @@ def checked_node_ids(given: tuple[Any, ...]) -> list[int]:
     return list(dict.fromkeys(nodes))
 
 
+def checked_node_id(given: object) -> int | None:
+    """Return a node id; None stands for no particular broker.
+
+    Raises:
+        LocalProtocolError: the argument is neither a node id nor None.
+    """
+    return None if given is None else checked_number("node id", given, 0, MAX_INT32)
+
+
 def checked_election_type(given: object) -> ElectionType:
     """Return the type of an election.
 
@@ -149,6 +163,110 @@ def checked_election_type(given: object) -> ElectionType:
         kinds = ", ".join(each.name for each in ElectionType)
         raise LocalProtocolError(f"election_type: expected an ElectionType ({kinds}), got {quoted(given, 100)}")
     return given
+
+
+def checked_isolation_level(given: object) -> IsolationLevel:
+    """Return an isolation level.
+
+    Raises:
+        LocalProtocolError: there is no such level.
+    """
+    level = ISOLATION_LEVELS.get(given) if isinstance(given, str) else given
+    if not isinstance(level, IsolationLevel):
+        names = ", ".join(ISOLATION_LEVELS)
+        raise LocalProtocolError(f"isolation_level: expected one of {names}, got {quoted(given, 100)}")
+    return level
+
+
+def checked_groups(given: object) -> dict[str, list[TopicPartition] | None]:
+    """Return the partitions of groups, keyed by group id, with None for all.
+
+    Raises:
+        LocalProtocolError: the value is neither a mapping of group ids to partitions or None nor an iterable of group
+            ids.
+    """
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(checked_words("groups", given))
+    checked: dict[str, list[TopicPartition] | None] = {}
+    for group_id, partitions in given.items():
+        if partitions is not None and (not isinstance(partitions, Iterable) or is_text(partitions)):
+            text = f"expected partitions or None, got {quoted(partitions, 100)}"
+            raise LocalProtocolError(f"partitions of group {quoted(group_id, 100)}: {text}")
+        chosen = None if partitions is None else checked_partitions((partitions,))
+        checked[checked_text("group_id", group_id)] = chosen
+    return checked
+
+
+def checked_words(what: str, given: object) -> list[str]:
+    """Return the words of a filter, without duplicates.
+
+    Args:
+        what: the name of the filter, for the error.
+        given: an iterable of words.
+
+    Raises:
+        LocalProtocolError: the value is not an iterable of strings.
+    """
+    if not isinstance(given, Iterable) or is_text(given):
+        raise LocalProtocolError(f"{what}: expected several strings, got {quoted(given, 100)}")
+    return list(dict.fromkeys(checked_text(f"one of {what}", each) for each in given))
+
+
+def checked_numbers(what: str, given: object, last: int) -> list[int]:
+    """Return the numbers of a filter, without duplicates.
+
+    Args:
+        what: the name of the filter, for the error.
+        given: an iterable of integers from 0 on.
+        last: the largest number allowed.
+
+    Raises:
+        LocalProtocolError: the value is not an iterable of such numbers.
+    """
+    if not isinstance(given, Iterable) or is_text(given):
+        raise LocalProtocolError(f"{what}: expected several integers, got {quoted(given, 100)}")
+    return list(dict.fromkeys(checked_number(f"one of {what}", each, 0, last) for each in given))
+
+
+def checked_topic_ids(given: object) -> list[bytes]:
+    """Return topic ids without duplicates, 16 bytes each.
+
+    Raises:
+        LocalProtocolError: the value is not an iterable of topic ids, as bytes or as Kafka's text form.
+    """
+    if not isinstance(given, Iterable) or is_text(given):
+        raise LocalProtocolError(f"topic_ids: expected several topic ids, got {quoted(given, 100)}")
+    checked = []
+    for each in given:
+        topic_id = parse_uuid(each) if isinstance(each, str) else each
+        if not isinstance(topic_id, bytes) or len(topic_id) != len(ZERO_UUID):
+            raise LocalProtocolError(f"topic id: expected {len(ZERO_UUID)} bytes, got {quoted(each, 100)}")
+        checked.append(topic_id)
+    return list(dict.fromkeys(checked))
+
+
+def checked_record_ends(given: object) -> dict[TopicPartition, int | None]:
+    """Return the offsets before which to delete records, keyed by partition, with None for all records.
+
+    Raises:
+        LocalProtocolError: the value is not a mapping of partitions to offsets or None.
+    """
+    return {
+        (partition := checked_partition(key)): None if offset is None else checked_offset(partition, offset)
+        for key, offset in checked_mapping("before", given).items()
+    }
+
+
+def checked_replicas(given: tuple[Any, ...]) -> list[TopicPartitionReplica]:
+    """Return replicas.
+
+    Args:
+        given: as separate arguments or as one iterable.
+
+    Raises:
+        LocalProtocolError: an argument is not a `TopicPartitionReplica` or a (topic, number, node id) triple.
+    """
+    return [_checked_replica(each) for each in given_several(given, _is_tuple)]
 
 
 def checked_configs(given: object) -> dict[str, str]:
@@ -183,28 +301,77 @@ def checked_config_changes(given: object) -> list[ConfigChange]:
 
 
 def checked_resource(kind: object, name: object) -> ConfigResource:
-    """Return the resource to describe.
+    """Return a resource that has a configuration.
 
     Raises:
         LocalProtocolError: there is no such kind of resource, the name is not text, or a broker's name is not a node
             id.
     """
-    chosen, text = _kind(kind), checked_text("name", name)
+    chosen, text = _checked_kind(kind), checked_text("name", name)
+    resource = ConfigResource(chosen, text)
+    broker_of(resource)
+    return resource
+
+
+def checked_resources(given: tuple[Any, ...]) -> list[ConfigResource]:
+    """Return resources that have configurations.
+
+    Args:
+        given: as separate arguments or as one iterable.
+
+    Raises:
+        LocalProtocolError: an argument is not a `ConfigResource` or a (kind, name) pair.
+    """
+    return [_checked_config_resource(each) for each in given_several(given, _is_tuple)]
+
+
+def checked_resource_changes(given: object) -> dict[ConfigResource, list[ConfigChange]]:
+    """Return the changes to the configuration of each resource.
+
+    Raises:
+        LocalProtocolError: the value is not a mapping of resources to changes.
+    """
+    return {
+        _checked_config_resource(key): checked_config_changes(changes)
+        for key, changes in checked_mapping("changes", given).items()
+    }
+
+
+def checked_resource_types(given: tuple[Any, ...]) -> list[ConfigResourceType]:
+    """Return kinds of resources, without duplicates.
+
+    Args:
+        given: as separate arguments or as one iterable.
+
+    Raises:
+        LocalProtocolError: there is no such kind.
+    """
+    return list(dict.fromkeys(_checked_kind(each) for each in given_several(given, is_text)))
+
+
+def broker_of(resource: ConfigResource) -> int | None:
+    """Return the node id of the broker that alone describes a resource; None if any broker does.
+
+    Raises:
+        LocalProtocolError: a broker's name is not a node id.
+    """
+    kind, text = resource
+    if kind not in _OF_A_BROKER or (kind is ConfigResourceType.BROKER and not text):
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise LocalProtocolError(f"name of a {kind.name}: expected a node id as text, got {quoted(text, 100)}")
+    return checked_number("node id", parse_integer(text), 0, MAX_INT32)
+
+
+def _checked_kind(given: object) -> ConfigResourceType:
+    try:
+        chosen = ConfigResourceType(given) if isinstance(given, int) else ConfigResourceType.UNKNOWN
+    except ValueError:
+        chosen = ConfigResourceType.UNKNOWN
     if not chosen:
         kinds = ", ".join(each.name for each in ConfigResourceType if each)
-        raise LocalProtocolError(f"resource_type: expected a ConfigResourceType ({kinds}), got {quoted(kind, 100)}")
-    if chosen not in _OF_A_BROKER or (chosen is ConfigResourceType.BROKER and not text):
-        return ConfigResource(chosen, text, None)
-    if not (text.isascii() and text.isdecimal()):
-        raise LocalProtocolError(f"name of a {chosen.name}: expected a node id as text, got {quoted(text, 100)}")
-    return ConfigResource(chosen, text, checked_number("node id", parse_integer(text), 0, MAX_INT32))
-
-
-def _kind(given: object) -> ConfigResourceType:
-    try:
-        return ConfigResourceType(given) if isinstance(given, int) else ConfigResourceType.UNKNOWN
-    except ValueError:
-        return ConfigResourceType.UNKNOWN
+        raise LocalProtocolError(f"resource_type: expected a ConfigResourceType ({kinds}), got {quoted(given, 100)}")
+    return chosen
 
 
 def _is_new_topic(given: object) -> bool:
@@ -221,7 +388,7 @@ def _checked_new_topic(given: object) -> NewTopic:
     return NewTopic(
         name,
         checked_number(f"partitions of {name}", given.partitions, -1, MAX_INT32),
-        checked_number(f"replication_factor of {name}", given.replication_factor, -1, _MAX_INT16),
+        checked_number(f"replication_factor of {name}", given.replication_factor, -1, MAX_INT16),
         {
             checked_text(f"config of {name}", key): None if value is None else checked_text(f"{key} of {name}", value)
             for key, value in checked_mapping(f"configs of {name}", given.configs).items()
@@ -250,6 +417,18 @@ def _checked_replica(given: object) -> TopicPartitionReplica:
         raise LocalProtocolError(f"replica: {text}, got {quoted(given, 100)}")
     partition = checked_partition(given[:2])
     return TopicPartitionReplica(*partition, checked_number(f"node id of {partition}", given[2], 0, MAX_INT32))
+
+
+def _is_tuple(given: object) -> bool:
+    """Return whether a value was meant as a single replica or resource: a tuple that does not contain tuples."""
+    return is_text(given) or (isinstance(given, tuple) and bool(given) and not isinstance(given[0], tuple))
+
+
+def _checked_config_resource(given: object) -> ConfigResource:
+    if not isinstance(given, tuple) or len(given) != len(ConfigResource._fields):
+        text = "expected a ConfigResource or (resource type, name)"
+        raise LocalProtocolError(f"resource: {text}, got {quoted(given, 100)}")
+    return checked_resource(*given)
 
 
 def _checked_replicas(what: str, nodes: object) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Plain values that an admin creates or returns."""
+"""Plain values that an admin creates or returns; those about transactions are in `transaction_descriptions.py`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,19 +6,24 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from kafkawire.sdk.client.method_hints import explaining
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
-from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.versions import VersionRange
-from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.tables.enums import AclOperation
     from kafkawire.sdk.routing.metadata import ClusterBroker
 
 __all__ = [
     "ClusterDescription",
     "ConfigChange",
     "ConfigEntry",
+    "ConfigResource",
+    "ConfigSynonym",
+    "CreatedTopic",
     "FeatureMetadata",
     "GroupDescription",
+    "GroupLag",
     "GroupListing",
     "GroupMemberDescription",
     "ItemResults",
@@ -26,7 +31,9 @@ __all__ = [
     "LogDirReplica",
     "NewPartitions",
     "NewTopic",
+    "PartitionLag",
     "PartitionReassignment",
+    "ReplicaLogDirs",
     "TopicPartitionReplica",
 ]
 
@@ -68,6 +75,23 @@ class NewTopic(NamedTuple):
 NewTopic.__new__ = explaining("NewTopic", NewTopic.__new__)  # type: ignore[method-assign]  # the same function
 
 
+class CreatedTopic(NamedTuple):
+    """A topic that was created, or would have been if the request was only validated.
+
+    Attributes:
+        topic_id: 16 bytes; zeros if the broker has no topic ids.
+        partitions: the number of partitions; None if the broker does not say, because it is older than Apache Kafka
+            2.4 or because this user may not see the topic's configuration.
+        replication_factor: the number of replicas of each partition; None if the broker does not say.
+        configs: the topic's configuration, keyed by name; None if the broker does not say.
+    """
+
+    topic_id: bytes
+    partitions: int | None
+    replication_factor: int | None
+    configs: "dict[str, ConfigEntry] | None"
+
+
 class NewPartitions(NamedTuple):
     """Additional partitions for a topic.
 
@@ -96,10 +120,12 @@ class ItemResults(NamedTuple, Generic[Item, Value]):
         """Return the values if every item succeeded.
 
         Raises:
-            KafkaWireError: the error of the first item that failed.
+            KafkaWireError: the error of the first item that failed; its `results` are these results.
         """
         for error in self.errors.values():
-            raise error.again()
+            raised = error.again()
+            raised.results = self
+            raise raised
         return self.values
 
 
@@ -167,6 +193,23 @@ class LogDir(NamedTuple):
     is_cordoned: bool
 
 
+class ReplicaLogDirs(NamedTuple):
+    """The log directories of one replica.
+
+    Attributes:
+        path: the absolute path of the directory that holds the replica; None if the broker does not have the replica,
+            or its directory is offline.
+        offset_lag: how many offsets the replica lags behind the high watermark; None if `path` is.
+        future_path: the directory to which the replica is being moved; None if it is not being moved.
+        future_offset_lag: how many offsets the copy lags behind the end of the log; None if there is no copy.
+    """
+
+    path: str | None
+    offset_lag: int | None
+    future_path: str | None
+    future_offset_lag: int | None
+
+
 class ClusterDescription(NamedTuple):
     """A cluster.
 
@@ -174,11 +217,13 @@ class ClusterDescription(NamedTuple):
         cluster_id: the cluster's id; None if the broker does not report one.
         controller_id: the node id of the broker that accepts requests for the controller; None if there is none.
         brokers: all brokers, keyed by node id.
+        authorized_operations: what this user may do with the cluster; None unless it was asked for.
     """
 
     cluster_id: str | None
     controller_id: int | None
     brokers: "Mapping[int, ClusterBroker]"
+    authorized_operations: "frozenset[AclOperation] | None" = None
 
 
 class FeatureMetadata(NamedTuple):
@@ -197,6 +242,36 @@ class FeatureMetadata(NamedTuple):
     finalized_epoch: int | None
 
 
+class ConfigResource(NamedTuple):
+    """A resource that has a configuration.
+
+    Attributes:
+        resource_type: the kind of resource.
+        name: the topic, group or subscription of client metrics; the node id of a broker, as a string, or an empty
+            string for the defaults of all brokers.
+    """
+
+    resource_type: ConfigResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource_type.name.lower()} {self.name}"
+
+
+class ConfigSynonym(NamedTuple):
+    """One of the places that may define the value of an entry.
+
+    Attributes:
+        name: the name of the entry in that place.
+        value: its value there; None if it is sensitive.
+        source: the place, a `ConfigSource`.
+    """
+
+    name: str
+    value: str | None
+    source: int
+
+
 class ConfigEntry(NamedTuple):
     """One entry of a configuration.
 
@@ -206,6 +281,9 @@ class ConfigEntry(NamedTuple):
         source: where the value comes from, a `ConfigSource`.
         read_only: whether it cannot be changed while the broker is running.
         is_sensitive: whether the broker withholds the value.
+        config_type: the type of the value, a `ConfigType`; UNKNOWN if the broker does not say.
+        synonyms: the places that define a value, with the one that applies first; empty unless they were asked for.
+        documentation: what the entry means; None unless it was asked for.
     """
 
     name: str
@@ -213,6 +291,14 @@ class ConfigEntry(NamedTuple):
     source: int
     read_only: bool
     is_sensitive: bool
+    config_type: int = ConfigType.UNKNOWN
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the value is the default that Kafka's documentation gives."""
+        return self.source == ConfigSource.DEFAULT_CONFIG
 
 
 class ConfigChange(NamedTuple):
@@ -261,6 +347,7 @@ class GroupMemberDescription(NamedTuple):
             while it is being upgraded. Empty if the broker does not report it.
         other_assignment: in a classic group, the bytes of an assignment that is not a consumer assignment, because the
             group belongs to other clients, such as Kafka Connect, or its leader wrote other data. Empty otherwise.
+        rack: in a KIP-848 group, the member's rack; None if it has none, or in a classic group.
     """
 
     member_id: str
@@ -272,6 +359,7 @@ class GroupMemberDescription(NamedTuple):
     member_epoch: int | None = None
     group_protocol: str = ""
     other_assignment: bytes = b""
+    rack: str | None = None
 
 
 class GroupDescription(NamedTuple):
@@ -289,6 +377,8 @@ class GroupDescription(NamedTuple):
         group_epoch: in a KIP-848 group, a number that increases when members, subscriptions or topics change; None in a
             classic group.
         assignment_epoch: the group epoch for which the target assignment was computed; None in a classic group.
+        coordinator_id: the node id of the group's coordinator.
+        authorized_operations: what this user may do with the group; None unless it was asked for.
     """
 
     group_id: str
@@ -299,3 +389,40 @@ class GroupDescription(NamedTuple):
     protocol_type: str
     group_epoch: int | None = None
     assignment_epoch: int | None = None
+    coordinator_id: int = -1
+    authorized_operations: "frozenset[AclOperation] | None" = None
+
+
+class PartitionLag(NamedTuple):
+    """How far a group is behind in one partition.
+
+    Attributes:
+        committed: the committed offset; None if the group has not committed one.
+        end_offset: the offset after the last record; None if `error` is set.
+        lag: how many offsets the group has not read yet; None if it has not committed an offset, or `error` is set.
+        member: the member to which the partition is assigned; None if there is none.
+        error: why the end offset is not known; None if it is.
+    """
+
+    committed: OffsetAndMetadata | None
+    end_offset: int | None
+    lag: int | None
+    member: GroupMemberDescription | None
+    error: KafkaWireError | None
+
+
+class GroupLag(NamedTuple):
+    """How far a group is behind.
+
+    Attributes:
+        group: the group, with its state and members.
+        partitions: every partition that the group has committed or that is assigned to a member, in order.
+    """
+
+    group: GroupDescription
+    partitions: dict[TopicPartition, PartitionLag]
+
+    @property
+    def total(self) -> int:
+        """The sum of all lags that are known."""
+        return sum(partition.lag or 0 for partition in self.partitions.values())

@@ -8,13 +8,14 @@ Source: KIP-113 (JBOD), KIP-827 (sizes of volumes), KIP-1066 (cordoned directori
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kafkawire.sdk.admin.descriptions import (
     Item,
     ItemResults,
     LogDir,
     LogDirReplica,
+    ReplicaLogDirs,
     TopicPartitionReplica,
     Value,
 )
@@ -28,7 +29,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import by_topic, check, lacking
 from kafkawire.sdk.transport.timing import together
 
-__all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
+__all__ = ["alter_replica_log_dirs", "describe_log_dirs", "describe_replica_log_dirs"]
 
 #: The number that a broker sends for an unknown size.
 _SIZE_UNKNOWN = -1
@@ -53,6 +54,50 @@ async def describe_log_dirs(
         return {result.log_dir: _log_dir(result, detail) for result in response.results}
 
     return await _of_each(node_ids, of_node)
+
+
+async def describe_replica_log_dirs(
+    operations: Operations, replicas: Iterable[TopicPartitionReplica]
+) -> ItemResults[TopicPartitionReplica, ReplicaLogDirs]:
+    """Return the log directories of replicas; see `Admin.describe_replica_log_dirs`."""
+    kind = messages.DescribeLogDirsRequest
+    wanted = dict.fromkeys(replicas)
+    by_node: dict[int, list[TopicPartition]] = {}
+    for topic, number, node_id in wanted:
+        by_node.setdefault(node_id, []).append(TopicPartition(topic, number))
+
+    async def of_node(node_id: int) -> dict[TopicPartition, ReplicaLogDirs]:
+        topics = [kind.DescribableLogDirTopic(topic, numbers) for topic, numbers in by_topic(by_node[node_id]).items()]
+        response = await operations.request(
+            Node(node_id),
+            versioned(kind(topics)),
+            messages.DescribeLogDirsResponse,
+            lambda response: check(_code_of(response), f"log directories of node {node_id}"),
+        )
+        found = dict.fromkeys(by_node[node_id], ReplicaLogDirs(None, None, None, None))
+        for result in response.results:
+            if result.error_code != ErrorCode.KAFKA_STORAGE_ERROR:  # an offline directory lists no replicas
+                check(result.error_code, f"log directory {result.log_dir} of node {node_id}")
+            for topic in result.topics:
+                for each in topic.partitions:
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    known = found.get(partition, ReplicaLogDirs(None, None, None, None))
+                    if each.is_future_key:
+                        known = known._replace(future_path=result.log_dir, future_offset_lag=each.offset_lag)
+                    else:
+                        known = known._replace(path=result.log_dir, offset_lag=each.offset_lag)
+                    found[partition] = known
+        return found
+
+    nodes = await _of_each(by_node, of_node)
+    values: dict[TopicPartitionReplica, ReplicaLogDirs] = {}
+    errors: dict[TopicPartitionReplica, KafkaWireError] = {}
+    for replica in wanted:
+        if replica.node_id in nodes.errors:
+            errors[replica] = nodes.errors[replica.node_id]
+        else:
+            values[replica] = nodes.values[replica.node_id][TopicPartition(replica.topic, replica.partition)]
+    return ItemResults(values, errors)
 
 
 async def alter_replica_log_dirs(

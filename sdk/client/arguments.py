@@ -23,7 +23,9 @@ from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.routing.topics import checked_topic
 
 __all__ = [
+    "MAX_INT16",
     "MAX_INT32",
+    "MAX_INT64",
     "checked_callable",
     "checked_end",
     "checked_mapping",
@@ -44,8 +46,11 @@ __all__ = [
 #: The largest partition number or node id; both take 4 bytes on the wire.
 MAX_INT32: Final = (1 << 31) - 1
 
-#: The largest offset; offsets take 8 bytes on the wire.
-_MAX_OFFSET: Final = (1 << 63) - 1
+#: The largest producer epoch or replication factor; both take 2 bytes on the wire.
+MAX_INT16: Final = (1 << 15) - 1
+
+#: The largest offset, producer id or duration; all take 8 bytes on the wire.
+MAX_INT64: Final = (1 << 63) - 1
 
 #: The longest time limit; its sum with the current time still fits into 8 bytes.
 _MAX_TIMEOUT_MS: Final = 1 << 62
@@ -167,7 +172,7 @@ def checked_offset(partition: TopicPartition, given: object) -> int:
     Raises:
         LocalProtocolError: the value is not an integer, is negative, or is larger than any offset.
     """
-    return checked_number(f"offset of {partition}", given, 0, _MAX_OFFSET)
+    return checked_number(f"offset of {partition}", given, 0, MAX_INT64)
 
 
 def checked_offsets(given: object) -> dict[TopicPartition, OffsetAndMetadata]:

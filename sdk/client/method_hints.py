@@ -81,9 +81,20 @@ CONSUMER: Final[Mapping[str, str]] = {
 
 ADMIN: Final[Mapping[str, str]] = {
     "use list_groups": "list_consumer_groups",
-    "use describe_groups": "describe_consumer_groups",
-    "use list_group_offsets": "list_consumer_group_offsets",
+    "use describe_groups": "describe_classic_groups describe_consumer_groups",
+    "use delete_groups": "delete_consumer_groups",
+    "use remove_group_members": "remove_members_from_consumer_group",
+    "use list_group_offsets, or list_group_offsets_of for several groups": "list_consumer_group_offsets",
+    "use alter_group_offsets": "alter_consumer_group_offsets",
+    "use delete_group_offsets": "delete_consumer_group_offsets",
+    "use list_offsets, then alter_group_offsets": "reset_group_offsets",
     "use list_offsets": "list_partition_offsets",
+    "use incremental_alter_configs: None returns an entry to its default": "reset_configs",
+    "use list_config_resources(ConfigResourceType.CLIENT_METRICS)": "list_client_metrics_resources",
+    "use describe_topics(…, include_eligible_leaders=True)": "describe_topic_partitions",
+    "use describe_groups, whose results name the coordinator": "find_coordinator",
+    "use describe_cluster": "cluster_id",
+    "use describe_features": "api_versions get_broker_version_data",
     "there is nothing to poll: each method returns its result": "poll",
     "use close": "stop",
     "create_topics returns once the topics are created": "wait_for_topics",
@@ -91,14 +102,13 @@ ADMIN: Final[Mapping[str, str]] = {
     "use delete_topics": "delete_topic",
     "use describe_topics": "describe_topic",
     "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
-    "not supported yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": (
-        "alter_client_quotas alter_consumer_group_offsets alter_group_offsets "
+    "not supported yet; on the roadmap: quotas, users, ACLs": (
+        "alter_client_quotas "
         "alter_user_scram_credentials create_acls "
-        "delete_acls delete_consumer_groups delete_group_offsets delete_groups delete_records "
+        "delete_acls "
         "describe_acls describe_client_quotas describe_metadata_quorum "
-        "describe_producers describe_transactions describe_user_scram_credentials "
-        "list_transactions remove_group_members "
-        "reset_configs reset_group_offsets update_features"
+        "describe_user_scram_credentials "
+        "update_features"
     ),
 }
 
@@ -136,6 +146,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     ),
     "pass partitions as separate arguments or in one list, not as a keyword argument": (
         "assign.partitions beginning_offsets.partitions committed.partition committed.partitions "
+        "delete_group_offsets.partitions describe_producers.partitions elect_leaders.topic_partitions "
         "end_offsets.partitions list_group_offsets.partitions list_group_offsets.topic_partitions "
         "pause.partitions resume.partitions seek_to_beginning.partitions seek_to_end.partitions "
         "seek_to_time.partitions"
@@ -156,17 +167,47 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         "create_topics.configs create_topics.num_partitions create_topics.partitions create_topics.replication_factor"
     ),
     "pass names as separate arguments or in one list, not as a keyword argument": (
-        "delete_topics.topic_names delete_topics.topics describe_groups.group_ids describe_topics.topic_names "
-        "describe_topics.topics"
+        "delete_groups.group_ids delete_topics.topic_names delete_topics.topics describe_groups.group_ids "
+        "describe_topics.topic_names describe_topics.topics describe_transactions.transactional_ids "
+        "fence_producers.transactional_ids list_config_resources.resource_types"
     ),
-    "not supported yet: topics are created immediately": "create_topics.validate_only",
+    "the coordinator is looked up": (
+        "alter_group_offsets.group_coordinator_id delete_group_offsets.group_coordinator_id "
+        "delete_groups.group_coordinator_id describe_groups.group_coordinator_id "
+        "list_group_offsets.group_coordinator_id remove_group_members.group_coordinator_id"
+    ),
+    "the error that is raised has the results of all items": ("create_topics.raise_errors delete_topics.raise_errors"),
+    "use the errors of the results, or all, which raises the first one": (
+        "create_partitions.raise_errors elect_leaders.raise_errors"
+    ),
+    "create_topics returns once the topics are created": "create_topics.wait_for_metadata",
     "use describe_topics": "list_topics.topic",
-    "filter the groups that list_groups returns": "list_groups.group_types list_groups.states list_groups.types",
-    "pass a single resource: describe_configs(ConfigResourceType.TOPIC, 'a')": (
+    "use states, types or protocol_types": (
+        "list_groups.group_states list_groups.group_types list_groups.states_filter list_groups.types_filter"
+    ),
+    "all brokers are asked": "list_groups.broker_ids list_transactions.broker_ids",
+    "pass a single resource: describe_configs(ConfigResourceType.TOPIC, 'a'); or use describe_configs_of": (
         "describe_configs.config_resources describe_configs.resources"
     ),
-    "use group_id": "list_group_offsets.group list_group_offsets.group_specs",
-    "list_offsets always uses read_uncommitted": "list_offsets.isolation_level",
+    "pass a single resource and its changes, or use incremental_alter_configs_of": (
+        "incremental_alter_configs.config_resources incremental_alter_configs.resources"
+    ),
+    "use group_id": "list_group_offsets.group",
+    "pass a single group id, or use list_group_offsets_of": "list_group_offsets.group_specs",
+    "the argument is called before: {partition: offset}, with None to delete all records": (
+        "delete_records.records_to_delete delete_records.topic_partition_offsets"
+    ),
+    "pass instance ids as separate arguments or in one list; or use member_ids": "remove_group_members.members",
+    "use states, producer_ids, longer_than_ms or pattern": (
+        "list_transactions.duration_filter_ms list_transactions.producer_id_filters list_transactions.state_filters "
+        "list_transactions.transactional_id_pattern"
+    ),
+    "use node_id": (
+        "describe_producers.broker_id find_hanging_transactions.broker_ids find_hanging_transactions.broker_id "
+        "describe_log_dirs.brokers"
+    ),
+    "use silent_for_ms": "find_hanging_transactions.max_transaction_timeout_ms",
+    "pass the partition, producer_id=…, producer_epoch=… and coordinator_epoch=…": "abort_transaction.spec",
     "the argument is called name": "NewTopic.topic",
     "the argument is called partitions": "NewTopic.num_partitions NewTopic.partition_count",
     "the argument is called configs": "NewTopic.config NewTopic.topic_configs",
@@ -217,6 +258,8 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
     advice = advice_on(f"{name}.{keyword}", ARGUMENTS)
     if advice is None and keyword in _TIMEOUTS:
         limited = "the call is limited by the option api_timeout_ms"
+        if owner == "Admin":
+            limited += ", or by within: admin.within(5_000)"
         advice = "use timeout_ms, in milliseconds" if "timeout_ms" in known else limited
     if advice is None:
         advice = f"there is no such argument{did_you_mean(keyword, known)}"

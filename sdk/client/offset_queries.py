@@ -1,17 +1,18 @@
-"""Answer offset queries from consumers and admins: for the first offset, the last one, or the first one after a time.
+"""Answer offset queries from consumers: for the first offset, the last one, or the first one after a time.
 
 This machine sends each query to the partitions' leaders, retries it if that may help, and ends it by its deadline. It
 requests missing metadata separately, to avoid requesting a nonexistent topic forever.
 
-As in Kafka, a consumer waits for a topic that does not exist, and an admin does not. Both wait for a missing partition.
+A consumer waits for a topic or a partition that does not exist; `sdk/admin/records.py` answers an admin, which does
+not wait for a topic, and has an answer for each partition.
 
-Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`, `PartitionLeaderStrategy`.
+Source: Apache Kafka, `OffsetFetcher`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.options import ClientOptions
@@ -44,7 +45,6 @@ class _Query:
         in_flight: calls that have not ended.
         doubtful: topics whose metadata must be requested before the leaders are asked again.
         error: the error of the current attempt; None if there is none.
-        is_vain: whether that error is final here, although it is retriable elsewhere.
     """
 
     def __init__(self, times: Mapping[TopicPartition, int], answer: Answer, attempts: Attempts) -> None:
@@ -55,7 +55,6 @@ class _Query:
         self.in_flight = 0
         self.doubtful: set[str] = set()
         self.error: KafkaWireError | None = None
-        self.is_vain = False
 
 
 class OffsetQueries:
@@ -66,7 +65,6 @@ class OffsetQueries:
         options: the client's options.
         backoff: the pauses between attempts.
         isolation_level: with READ_COMMITTED, the last offset is the last stable offset.
-        final: retriable codes that end a query if the metadata reports them for its topic.
     """
 
     def __init__(
@@ -75,13 +73,11 @@ class OffsetQueries:
         options: ClientOptions,
         backoff: Backoff,
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-        final: Collection[ErrorCode] = (),
     ) -> None:
         self._router = router
         self._options = options
         self._backoff = backoff
         self._isolation_level = isolation_level
-        self._final = final
         self._queries: list[_Query] = []
         self._lines = LogLimit(logger)
 
@@ -159,12 +155,11 @@ class OffsetQueries:
         self._router.submit(call, now_ms)
 
     def _missing(self, query: _Query) -> KafkaWireError | None:
-        """Return why a partition has no leader, preferring final reasons; None if all partitions have a leader."""
+        """Return why a partition has no leader; None if all partitions have a leader."""
         metadata = self._router.metadata
-        leaderless = [partition for partition in query.left if metadata.leader(partition) is None]
-        in_vain = [partition for partition in leaderless if metadata.errors.get(partition.topic) in self._final]
-        query.is_vain = bool(in_vain)
-        for partition in in_vain or leaderless:
+        for partition in query.left:
+            if metadata.leader(partition) is not None:
+                continue
             known = metadata.partition(partition) is not None
             code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             text = ": ".join(filter(None, (f"partition {partition}", metadata.absence(partition))))
@@ -196,7 +191,7 @@ class OffsetQueries:
                 if isinstance(answer, KafkaWireError):
                     self._doubt(query, [partition], answer)
                 elif query.left.pop(partition, None) is not None:
-                    query.found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp_ms)
+                    query.found[partition] = OffsetAndTimestamp(*answer)
         if not query.in_flight:
             self._attempted(query, now_ms)
 
@@ -215,7 +210,7 @@ class OffsetQueries:
         former = query.attempts.last_error
         if error is None:
             query.answer.keep(query.found)
-        elif not query.is_vain and query.attempts.failed(error, now_ms):
+        elif query.attempts.failed(error, now_ms):
             left_ms = _deadline_ms(query) - now_ms
             self._lines.warning("retried", now_ms, "offsets are looked up again for up to %d ms: %s", left_ms, error)
         else:

@@ -6,11 +6,11 @@ router retries requests; an operation defines its deadline and which responses a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TypeVar, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, TypeVar, cast
 
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -26,6 +26,9 @@ __all__ = ["NO_SUCH_TOPIC", "Operations"]
 
 #: Retriable when writing to a topic that is still being created, but final when asking about the topic.
 NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+#: The versions of Metadata that name topics by id: those in which a response may not know the name.
+_BY_ID: Final = next(field.nullable for field in MetadataResponse.MetadataResponseTopic.FIELDS if field.name == "name")
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -52,6 +55,10 @@ class Operations:
         """Return the `Attempts` of an operation that starts now."""
         return Attempts(self._backoff, monotonic_ms() + self._timeout_ms)
 
+    def within(self, timeout_ms: int) -> Operations:
+        """Return the same operations with another limit, in milliseconds."""
+        return Operations(self.router, self._backoff, timeout_ms, self.wake)
+
     async def request(
         self,
         target: Target,
@@ -61,6 +68,7 @@ class Operations:
         *,
         deadline_ms: int | None = None,
         final: Collection[ErrorCode] = (),
+        retries: bool = True,
     ) -> Response:
         """Send a request and return its response.
 
@@ -71,6 +79,7 @@ class Operations:
             check: raises the error in a response.
             deadline_ms: when to give up; None for the timeout of the operations, from now.
             final: retriable codes that end the operation.
+            retries: whether the router repeats the request; False if the caller decides what to repeat.
 
         Raises:
             KafkaWireError: the last error.
@@ -110,6 +119,7 @@ class Operations:
             monotonic_ms() + self._timeout_ms if deadline_ms is None else deadline_ms,
             done,
             check=error_of,
+            retries=retries,
             final=final,
         )
         promise: Promise[Response] = Promise(call.cancel)
@@ -131,23 +141,65 @@ class Operations:
             BrokerError: the error of the first topic that cannot be described.
             RemoteProtocolError: the response leaves out a topic.
         """
-        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         metadata = self.router.metadata
 
         def check(response: MetadataResponse) -> None:
-            declined = question.take(response, monotonic_ms())
-            if declined is not None:
-                raise declined
-            named = {topic.name for topic in response.topics}
-            for name in names or ():
-                if name not in named:
-                    raise lacking(response, f"topic {name}")
             for name in names or ():
                 if name not in metadata.topics:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                     raise BrokerError(code, f"topic {name}")
 
-        question = MetadataQuestion(metadata, MetadataRequest(asked, allow_auto_topic_creation=False))
-        await self.request(ANY_BROKER, question, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
+        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        await self.look_up(asked, check, deadline_ms=deadline_ms, final=final)
         chosen = metadata.topics if names is None else names
         return {name: metadata.topics[name] for name in chosen if name in metadata.topics}
+
+    async def look_up(
+        self,
+        topics: Sequence[MetadataRequest.MetadataRequestTopic] | None,
+        check: Callable[[MetadataResponse], object] | None = None,
+        *,
+        deadline_ms: int | None = None,
+        final: Collection[ErrorCode] = (),
+        include_authorized_operations: bool = False,
+    ) -> MetadataResponse:
+        """Ask a broker about topics, and merge its response into the metadata, which then has the error of each topic.
+
+        Args:
+            topics: the topics, all of them by name or all by id; None for all topics of the cluster.
+            check: raises the error in a merged response.
+            deadline_ms: when to give up; None for the timeout of the operations, from now.
+            final: retriable codes that end the operation.
+            include_authorized_operations: whether to ask what this user may do with each topic.
+
+        Raises:
+            RemoteProtocolError: the response leaves out a topic.
+        """
+
+        def merge(response: MetadataResponse) -> None:
+            declined = question.take(response, monotonic_ms())
+            if declined is not None:
+                raise declined
+            named = {key for topic in response.topics for key in (topic.name, topic.topic_id)}
+            for topic in topics or ():
+                if (topic.name or topic.topic_id) not in named:
+                    raise lacking(response, f"topic {topic.name or topic.topic_id.hex()}")
+            if check is not None:
+                check(response)
+
+        request = MetadataRequest(
+            topics,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=include_authorized_operations,
+        )
+        question = MetadataQuestion(self.router.metadata, request)
+        by_id = any(topic.name is None for topic in topics or ())
+
+        def ask(versions: Versions) -> tuple[Message, int]:
+            asked, version = question(versions)
+            if by_id and (_BY_ID is None or version not in _BY_ID):
+                text = f"the broker's highest version, {version}, cannot name topics by id"
+                raise UnsupportedVersion(f"Metadata: {text}; this needs Apache Kafka 3.1 or later")
+            return asked, version
+
+        return await self.request(ANY_BROKER, ask, MetadataResponse, merge, deadline_ms=deadline_ms, final=final)

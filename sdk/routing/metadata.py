@@ -12,7 +12,7 @@ KIP-1102 (rebootstrap on request).
 import logging
 from collections.abc import Iterable
 from math import nan
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
@@ -22,6 +22,9 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.wire import Address
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.tables.enums import AclOperation
 
 __all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 
@@ -39,11 +42,14 @@ class ClusterBroker(NamedTuple):
         node_id: its node id.
         address: its address for clients.
         rack: its rack; None if it has none.
+        is_fenced: whether it is registered but does not serve clients; only `Admin.describe_cluster` lists such
+            brokers, and only on request.
     """
 
     node_id: int
     address: Address
     rack: str | None = None
+    is_fenced: bool = False
 
 
 class Partition(NamedTuple):
@@ -78,12 +84,14 @@ class Topic(NamedTuple):
         topic_id: 16 bytes; zeros if the broker has no topic ids.
         partitions: the partitions by number, from 0.
         is_internal: whether it belongs to Kafka itself.
+        authorized_operations: what this user may do with the topic; None unless `Admin.describe_topics` has asked.
     """
 
     name: str
     topic_id: bytes
     partitions: dict[int, Partition]
     is_internal: bool = False
+    authorized_operations: "frozenset[AclOperation] | None" = None
 
 
 class Endpoint(Protocol):

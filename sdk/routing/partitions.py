@@ -41,7 +41,9 @@ class OffsetAndTimestamp(NamedTuple):
         offset: the record's offset; -1 if no record is that recent.
         timestamp_ms: the record's timestamp, milliseconds since the epoch; -1 if the offset does not belong to a
             record.
+        leader_epoch: the record's leader epoch; -1 if unknown.
     """
 
     offset: int
     timestamp_ms: int
+    leader_epoch: int = -1

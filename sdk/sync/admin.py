@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from kafkawire.sdk.admin.admin import SILENT_MS
 from kafkawire.sdk.admin.admin import Admin as AsyncAdmin
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
     FeatureMetadata,
     GroupDescription,
+    GroupLag,
     GroupListing,
     ItemResults,
     LogDir,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    ReplicaLogDirs,
     TopicPartitionReplica,
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
@@ -33,6 +39,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Unpack
 
+    from kafkawire.sdk.admin.transaction_descriptions import (
+        ActiveProducer,
+        FencedProducer,
+        HangingTransaction,
+        TransactionDescription,
+        TransactionListing,
+    )
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.routing.metadata import Topic
@@ -86,19 +99,51 @@ class Admin(Hinting, hints=ADMIN):
         """Disconnect; calls still running raise `Closed`."""
         result_of(self._inner.close)
 
-    def create_topics(self, *topics: NewTopic | str | Iterable[NewTopic | str]) -> dict[str, bytes]:
-        """Create topics; see `kafkawire.Admin.create_topics`."""
-        return result_of(self._inner.create_topics, *topics)
+    def within(self, timeout_ms: int) -> Admin:
+        """Return this admin with another limit for each call; see `kafkawire.Admin.within`."""
+        limited = copy(self)
+        limited._inner = self._inner.within(timeout_ms)
+        return limited
 
-    def delete_topics(self, *names: str | Iterable[str]) -> None:
+    def create_topics(
+        self,
+        *topics: NewTopic | str | Iterable[NewTopic | str],
+        validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; see `kafkawire.Admin.create_topics`."""
+        return result_of(
+            self._inner.create_topics,
+            *topics,
+            validate_only=validate_only,
+            retry_on_quota_violation=retry_on_quota_violation,
+        )
+
+    def delete_topics(
+        self,
+        *names: str | Iterable[str],
+        topic_ids: Iterable[bytes | str] = (),
+        retry_on_quota_violation: bool = True,
+    ) -> None:
         """Delete topics and all their records; see `kafkawire.Admin.delete_topics`."""
-        result_of(self._inner.delete_topics, *names)
+        result_of(
+            self._inner.delete_topics, *names, topic_ids=topic_ids, retry_on_quota_violation=retry_on_quota_violation
+        )
 
     def create_partitions(
-        self, partitions: Mapping[str, int | NewPartitions], *, validate_only: bool = False
+        self,
+        partitions: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
     ) -> ItemResults[str, None]:
         """Add partitions to topics; see `kafkawire.Admin.create_partitions`."""
-        return result_of(self._inner.create_partitions, partitions, validate_only=validate_only)
+        return result_of(
+            self._inner.create_partitions,
+            partitions,
+            validate_only=validate_only,
+            retry_on_quota_violation=retry_on_quota_violation,
+        )
 
     def alter_partition_reassignments(
         self,
@@ -106,7 +151,10 @@ class Admin(Hinting, hints=ADMIN):
         *,
         allow_replication_factor_change: bool = True,
     ) -> ItemResults[TopicPartition, None]:
-        """Move partitions to other replicas, or cancel moves; see `kafkawire.Admin.alter_partition_reassignments`."""
+        """Move partitions to other replicas, or cancel moves; the brokers copy the records afterwards.
+
+        See `kafkawire.Admin.alter_partition_reassignments`.
+        """
         return result_of(
             self._inner.alter_partition_reassignments,
             reassignments,
@@ -129,53 +177,196 @@ class Admin(Hinting, hints=ADMIN):
         """Return the log directories of brokers and the replicas in them; see `kafkawire.Admin.describe_log_dirs`."""
         return result_of(self._inner.describe_log_dirs, *node_ids)
 
+    def describe_replica_log_dirs(
+        self, *replicas: TopicPartitionReplica | Iterable[TopicPartitionReplica]
+    ) -> ItemResults[TopicPartitionReplica, ReplicaLogDirs]:
+        """Return the log directories of replicas, and how far moves to other directories have got.
+
+        See `kafkawire.Admin.describe_replica_log_dirs`.
+        """
+        return result_of(self._inner.describe_replica_log_dirs, *replicas)
+
     def alter_replica_log_dirs(
         self, log_dirs: Mapping[TopicPartitionReplica, str]
     ) -> ItemResults[TopicPartitionReplica, None]:
-        """Move replicas to other log directories of their brokers; see `kafkawire.Admin.alter_replica_log_dirs`."""
+        """Move replicas to other log directories of their brokers, which copy the records afterwards.
+
+        See `kafkawire.Admin.alter_replica_log_dirs`.
+        """
         return result_of(self._inner.alter_replica_log_dirs, log_dirs)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name; see `kafkawire.Admin.list_topics`."""
         return result_of(self._inner.list_topics, include_internal=include_internal)
 
-    def describe_topics(self, *names: str | Iterable[str], include_eligible_leaders: bool = False) -> dict[str, Topic]:
-        """Return topics by name; see `kafkawire.Admin.describe_topics`."""
-        return result_of(self._inner.describe_topics, *names, include_eligible_leaders=include_eligible_leaders)
+    def describe_topics(
+        self,
+        *names: str | Iterable[str],
+        topic_ids: Iterable[bytes | str] = (),
+        include_eligible_leaders: bool = False,
+        include_authorized_operations: bool = False,
+    ) -> dict[str, Topic]:
+        """Return topics by name, with the leader and replicas of each partition.
 
-    def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster id, the controller and the brokers with their racks."""
-        return result_of(self._inner.describe_cluster)
+        See `kafkawire.Admin.describe_topics`.
+        """
+        return result_of(
+            self._inner.describe_topics,
+            *names,
+            topic_ids=topic_ids,
+            include_eligible_leaders=include_eligible_leaders,
+            include_authorized_operations=include_authorized_operations,
+        )
+
+    def describe_cluster(
+        self, *, include_authorized_operations: bool = False, include_fenced_brokers: bool = False
+    ) -> ClusterDescription:
+        """Return the cluster id, the controller and the brokers with their racks.
+
+        See `kafkawire.Admin.describe_cluster`.
+        """
+        return result_of(
+            self._inner.describe_cluster,
+            include_authorized_operations=include_authorized_operations,
+            include_fenced_brokers=include_fenced_brokers,
+        )
 
     def describe_features(self, node_id: int | None = None) -> FeatureMetadata:
         """Return the features of the cluster (KIP-584); see `kafkawire.Admin.describe_features`."""
         return result_of(self._inner.describe_features, node_id)
 
-    def list_groups(self) -> list[GroupListing]:
+    def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        protocol_types: Iterable[str] = (),
+    ) -> list[GroupListing]:
         """Return the groups of all brokers, sorted by group id; see `kafkawire.Admin.list_groups`."""
-        return result_of(self._inner.list_groups)
+        return result_of(self._inner.list_groups, states=states, types=types, protocol_types=protocol_types)
 
-    def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
+    def describe_groups(
+        self, *group_ids: str | Iterable[str], include_authorized_operations: bool = False
+    ) -> dict[str, GroupDescription]:
         """Return consumer groups, classic or KIP-848, by group id; see `kafkawire.Admin.describe_groups`."""
-        return result_of(self._inner.describe_groups, *group_ids)
+        return result_of(
+            self._inner.describe_groups, *group_ids, include_authorized_operations=include_authorized_operations
+        )
+
+    def delete_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
+        """Delete groups without members, of any type, with their committed offsets.
+
+        See `kafkawire.Admin.delete_groups`.
+        """
+        return result_of(self._inner.delete_groups, *group_ids)
+
+    def remove_group_members(
+        self,
+        group_id: str,
+        *group_instance_ids: str | Iterable[str],
+        member_ids: Iterable[str] = (),
+        reason: str = "member was removed by an admin",
+    ) -> ItemResults[str, None]:
+        """Remove members from a group, which then distributes their partitions among the others.
+
+        See `kafkawire.Admin.remove_group_members`.
+        """
+        return result_of(
+            self._inner.remove_group_members, group_id, *group_instance_ids, member_ids=member_ids, reason=reason
+        )
 
     def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int | datetime]
+        self,
+        timestamps: Mapping[TopicPartition, int | datetime],
+        *,
+        isolation_level: str = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `kafkawire.Admin.list_offsets`."""
-        return result_of(self._inner.list_offsets, timestamps)
+        return result_of(self._inner.list_offsets, timestamps, isolation_level=isolation_level)
+
+    def delete_records(self, before: Mapping[TopicPartition, int | None]) -> ItemResults[TopicPartition, int]:
+        """Delete the oldest records of partitions; see `kafkawire.Admin.delete_records`."""
+        return result_of(self._inner.delete_records, before)
 
     def list_group_offsets(
-        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
+        self,
+        group_id: str,
+        *partitions: TopicPartition | Iterable[TopicPartition],
+        require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed; see `kafkawire.Admin.list_group_offsets`."""
-        return result_of(self._inner.list_group_offsets, group_id, *partitions)
+        return result_of(self._inner.list_group_offsets, group_id, *partitions, require_stable=require_stable)
+
+    def list_group_offsets_of(
+        self,
+        groups: Mapping[str, Iterable[TopicPartition] | None] | Iterable[str],
+        *,
+        require_stable: bool = False,
+    ) -> ItemResults[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that several groups have committed; see `kafkawire.Admin.list_group_offsets_of`."""
+        return result_of(self._inner.list_group_offsets_of, groups, require_stable=require_stable)
+
+    def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> ItemResults[TopicPartition, None]:
+        """Commit offsets for a group that has no members; see `kafkawire.Admin.alter_group_offsets`."""
+        return result_of(self._inner.alter_group_offsets, group_id, offsets)
+
+    def delete_group_offsets(
+        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> ItemResults[TopicPartition, None]:
+        """Delete offsets that a group has committed, for topics to which it does not subscribe.
+
+        See `kafkawire.Admin.delete_group_offsets`.
+        """
+        return result_of(self._inner.delete_group_offsets, group_id, *partitions)
+
+    def lag(
+        self,
+        group_id: str,
+        *,
+        isolation_level: str = "read_uncommitted",
+    ) -> GroupLag:
+        """Return how far a group is behind, as kafka-consumer-groups.sh does; see `kafkawire.Admin.lag`."""
+        return result_of(self._inner.lag, group_id, isolation_level=isolation_level)
 
     def describe_configs(
-        self, resource_type: enums.ConfigResourceType, name: str, *keys: str | Iterable[str]
+        self,
+        resource_type: enums.ConfigResourceType,
+        name: str,
+        *keys: str | Iterable[str],
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
     ) -> dict[str, ConfigEntry]:
         """Return the configuration of a topic, broker or group; see `kafkawire.Admin.describe_configs`."""
-        return result_of(self._inner.describe_configs, resource_type, name, *keys)
+        return result_of(
+            self._inner.describe_configs,
+            resource_type,
+            name,
+            *keys,
+            include_synonyms=include_synonyms,
+            include_documentation=include_documentation,
+        )
+
+    def describe_configs_of(
+        self,
+        *resources: ConfigResource | Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> ItemResults[ConfigResource, dict[str, ConfigEntry]]:
+        """Return the configurations of several resources; see `kafkawire.Admin.describe_configs_of`."""
+        return result_of(
+            self._inner.describe_configs_of,
+            *resources,
+            include_synonyms=include_synonyms,
+            include_documentation=include_documentation,
+        )
+
+    def list_config_resources(
+        self, *resource_types: enums.ConfigResourceType | Iterable[enums.ConfigResourceType]
+    ) -> list[ConfigResource]:
+        """Return the resources that have a configuration, sorted; see `kafkawire.Admin.list_config_resources`."""
+        return result_of(self._inner.list_config_resources, *resource_types)
 
     def incremental_alter_configs(
         self,
@@ -191,6 +382,18 @@ class Admin(Hinting, hints=ADMIN):
         """
         result_of(self._inner.incremental_alter_configs, resource_type, name, changes, validate_only=validate_only)
 
+    def incremental_alter_configs_of(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None] | Iterable[ConfigChange]],
+        *,
+        validate_only: bool = False,
+    ) -> ItemResults[ConfigResource, None]:
+        """Change entries of the configurations of several resources; see `incremental_alter_configs`.
+
+        See `kafkawire.Admin.incremental_alter_configs_of`.
+        """
+        return result_of(self._inner.incremental_alter_configs_of, changes, validate_only=validate_only)
+
     def alter_configs(
         self,
         resource_type: enums.ConfigResourceType,
@@ -199,8 +402,81 @@ class Admin(Hinting, hints=ADMIN):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace the whole configuration of a topic or broker; see `kafkawire.Admin.alter_configs`."""
+        """Replace the whole configuration of a topic or broker; entries that are not given return to their defaults.
+
+        See `kafkawire.Admin.alter_configs`.
+        """
         result_of(self._inner.alter_configs, resource_type, name, configs, validate_only=validate_only)
+
+    def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Return the transactional ids of all brokers, sorted; see `kafkawire.Admin.list_transactions`."""
+        return result_of(
+            self._inner.list_transactions,
+            states=states,
+            producer_ids=producer_ids,
+            longer_than_ms=longer_than_ms,
+            pattern=pattern,
+        )
+
+    def describe_transactions(
+        self, *transactional_ids: str | Iterable[str]
+    ) -> ItemResults[str, TransactionDescription]:
+        """Return the state of transactional ids; see `kafkawire.Admin.describe_transactions`."""
+        return result_of(self._inner.describe_transactions, *transactional_ids)
+
+    def describe_producers(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], node_id: int | None = None
+    ) -> ItemResults[TopicPartition, tuple[ActiveProducer, ...]]:
+        """Return the producers that have written to partitions, idempotently or in transactions.
+
+        See `kafkawire.Admin.describe_producers`.
+        """
+        return result_of(self._inner.describe_producers, *partitions, node_id=node_id)
+
+    def find_hanging_transactions(
+        self, *topics: str | Iterable[str], node_id: int | None = None, silent_for_ms: int = SILENT_MS
+    ) -> list[HangingTransaction]:
+        """Return transactions that are open in a partition but unknown to their coordinators (KIP-664).
+
+        See `kafkawire.Admin.find_hanging_transactions`.
+        """
+        return result_of(self._inner.find_hanging_transactions, *topics, node_id=node_id, silent_for_ms=silent_for_ms)
+
+    def abort_transaction(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
+    ) -> None:
+        """Abort a hanging transaction in one partition, by writing an abort marker there.
+
+        See `kafkawire.Admin.abort_transaction`.
+        """
+        result_of(
+            self._inner.abort_transaction,
+            partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+
+    def fence_producers(self, *transactional_ids: str | Iterable[str]) -> ItemResults[str, FencedProducer]:
+        """Fence the producers of transactional ids, which aborts their open transactions (KIP-360).
+
+        See `kafkawire.Admin.fence_producers`.
+        """
+        return result_of(self._inner.fence_producers, *transactional_ids)
+
+    def force_terminate_transaction(self, transactional_id: str) -> None:
+        """End the transaction of a transactional id, even a prepared one, by fencing its producer (KIP-939).
+
+        See `kafkawire.Admin.force_terminate_transaction`.
+        """
+        result_of(self._inner.force_terminate_transaction, transactional_id)
 
     # Status.
 

@@ -297,7 +297,7 @@ def test_offsets_for_times(either: Server) -> None:
         async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([partition])
             for time_ms, offset in [(start_ms - 1, 0), (start_ms + 100, 1), (start_ms + 101, 2), (start_ms + 4900, 49)]:
-                expected = OffsetAndTimestamp(offset, start_ms + offset * 100)
+                expected = OffsetAndTimestamp(offset, start_ms + offset * 100, 0)
                 assert await consumer.offsets_for_times({partition: time_ms}) == {partition: expected}
             assert await consumer.offsets_for_times({partition: start_ms + 4901}) == {partition: None}
             assert await consumer.beginning_offsets([partition]) == {partition: 0}

@@ -24,10 +24,10 @@ def create(bootstrap: str) -> dict[str, tuple[str, bytes]]:
 
     async def work() -> dict[str, tuple[str, bytes]]:
         async with Admin(bootstrap) as admin:
-            ids = await admin.create_topics(
+            created = await admin.create_topics(
                 NewTopic(f"{letter}-{suffix}", count) for letter, count in PARTITIONS.items()
             )
-            return {name[0]: (name, topic_id) for name, topic_id in ids.items()}
+            return {name[0]: (name, topic.topic_id) for name, topic in created.items()}
 
     return asyncio.run(work())
 

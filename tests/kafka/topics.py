@@ -18,7 +18,7 @@ async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
     lost.
     """
     async with Admin(bootstrap) as admin:
-        ids = await admin.create_topics(topics)
+        ids = {name: topic.topic_id for name, topic in (await admin.create_topics(topics)).items()}
 
         async def are_served() -> bool:
             try:

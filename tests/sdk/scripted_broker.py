@@ -301,8 +301,10 @@ class StoringBroker(ScriptedBroker):
         return OffsetForLeaderEpochResponse(topics=topics)
 
     def _find_coordinator(self, request: Request) -> FindCoordinatorResponse:
-        keys = request.message.coordinator_keys
-        return FindCoordinatorResponse(coordinators=[FindCoordinatorResponse.Coordinator(keys[0], 1, *BROKER)])
+        if request.message.key:  # the form before version 4
+            return FindCoordinatorResponse(node_id=1, host=BROKER.host, port=BROKER.port)
+        kind = FindCoordinatorResponse.Coordinator
+        return FindCoordinatorResponse(coordinators=[kind(key, 1, *BROKER) for key in request.message.coordinator_keys])
 
     def _offset_commit(self, request: Request) -> OffsetCommitResponse:
         message = request.message

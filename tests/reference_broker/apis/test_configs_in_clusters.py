@@ -67,3 +67,24 @@ def test_they_cannot_be_changed(bench: MemberBench) -> None:
         ErrorCode.INVALID_REQUEST,
         "Cannot update these configs dynamically: Set(zookeeper.connect)",
     )
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (ConfigResourceType.GROUP, "Unknown resource type 32"),
+        (
+            ConfigResourceType.CLIENT_METRICS,
+            "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS",
+        ),
+    ],
+    ids=["group", "client metrics"],
+)
+def test_resources_that_clusters_do_not_have(
+    bench: MemberBench, kind: ConfigResourceType, reason: str, validate_only: bool
+) -> None:
+    config = AlterConfigsRequest.AlterableConfig("interval.ms", "60000")
+    resource = AlterConfigsRequest.AlterConfigsResource(kind, "x", [config])
+    (result,) = bench.ask(AlterConfigsRequest([resource], validate_only)).responses
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, reason)

@@ -172,7 +172,6 @@ def test_a_missing_parent_is_created(registry: Bench) -> None:
 #: name: an earlier action of another program, the kind and name of the resource, the values to set, the error
 REFUSED: dict[str, tuple[Callable[[Bench], object], ConfigResourceType, str, dict[str, str], ErrorCode]] = {
     "no topic": (lambda _: None, TOPIC, "t", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    "group": (lambda _: None, GROUP, "g", {}, ErrorCode.INVALID_REQUEST),
     "no controller": (
         lambda bench: bench.write(Delete("/controller")), BROKER, "", {}, ErrorCode.NOT_CONTROLLER
     ),

@@ -99,8 +99,8 @@ def test_committed_offsets_in_every_shape(newest: int) -> None:
 
 def test_many_groups_at_once() -> None:
     def described(request: Request) -> DescribeGroupsResponse:
-        (group_id,) = request.message.groups
-        return DescribeGroupsResponse(groups=[DescribeGroupsResponse.DescribedGroup(group_id=group_id)])
+        kind = DescribeGroupsResponse.DescribedGroup
+        return DescribeGroupsResponse(groups=[kind(group_id=group_id) for group_id in request.message.groups])
 
     async def run() -> None:
         broker = StoringBroker()
@@ -108,6 +108,7 @@ def test_many_groups_at_once() -> None:
         wanted = [f"group-{number}" for number in range(500)]
         async with admin(broker) as client:
             assert list(await client.describe_groups(wanted)) == wanted
+        assert len(broker.requests) == 3  # to find their coordinator, and for either kind of group
 
     asyncio.run(run())
 
@@ -153,7 +154,7 @@ ANSWERED_NOTHING: list[tuple[ApiKey, Message, Callable[[Admin], Awaitable[object
         ApiKey.LIST_OFFSETS,
         ListOffsetsResponse(),
         lambda client: client.list_offsets({T0: OffsetTimestamp.LATEST}),
-        "ListOffsets lack t-0",
+        "ListOffsets lacks partition t-0",
     ),
     (
         ApiKey.FIND_COORDINATOR,

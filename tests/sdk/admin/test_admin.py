@@ -6,16 +6,27 @@ Method: call a scripted in-memory broker with handmade responses.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkawire import sync
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewPartitions, NewTopic
 from kafkawire.sdk.client.core import ClientCore
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import (
+    BrokerError,
+    Closed,
+    ConnectFailed,
+    KafkaWireError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -31,6 +42,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.testing import Broker
 from tests.sdk.admin.administering import REQUEST_TIMEOUT_MS, Pair, administering, created
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
@@ -47,8 +59,11 @@ def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataRespons
 def test_create_topics() -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.script(ApiKey.CREATE_TOPICS, created(ErrorCode.NOT_CONTROLLER, 0), created(0, 0))
-        ids = await admin.create_topics([NewTopic("a", 3, 1, {"cleanup.policy": "compact"}), "b"])
-        assert ids == {"a": topic_id_of("a"), "b": topic_id_of("b")}
+        topics = await admin.create_topics([NewTopic("a", 3, 1, {"cleanup.policy": "compact"}), "b"])
+        assert {name: topic.topic_id for name, topic in topics.items()} == {
+            "a": topic_id_of("a"),
+            "b": topic_id_of("b"),
+        }
         request = broker.asked(ApiKey.CREATE_TOPICS)[-1]
         assert isinstance(request, CreateTopicsRequest)
         first, second = request.topics
@@ -307,11 +322,13 @@ def test_configs() -> None:
         (resource,) = request.message.resources
         if resource.resource_name == "u":
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return DescribeConfigsResponse(results=[DescribeConfigsResponse.DescribeConfigsResult(code)])
+            return DescribeConfigsResponse(results=[DescribeConfigsResponse.DescribeConfigsResult(code, None, 2, "u")])
         entry = DescribeConfigsResponse.DescribeConfigsResourceResult(
             "cleanup.policy", "delete", False, ConfigSource.DEFAULT_CONFIG
         )
-        return DescribeConfigsResponse(results=[DescribeConfigsResponse.DescribeConfigsResult(configs=[entry])])
+        kind = DescribeConfigsResponse.DescribeConfigsResult
+        result = kind(0, None, resource.resource_type, resource.resource_name, [entry])
+        return DescribeConfigsResponse(results=[result])
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.responders[ApiKey.DESCRIBE_CONFIGS] = respond
@@ -342,7 +359,9 @@ def test_started_twice_at_once() -> None:
 
 def test_what_only_one_broker_knows_is_asked_there() -> None:
     def respond(request: Request) -> DescribeConfigsResponse:
-        return DescribeConfigsResponse(results=[DescribeConfigsResponse.DescribeConfigsResult()])
+        (asked,) = request.message.resources
+        kind = DescribeConfigsResponse.DescribeConfigsResult
+        return DescribeConfigsResponse(results=[kind(0, None, asked.resource_type, asked.resource_name)])
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
@@ -355,7 +374,7 @@ def test_what_only_one_broker_knows_is_asked_there() -> None:
         }
         async with Admin(str(BROKER), network=broker.network, **timeouts) as admin:
             for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
-                with pytest.raises(KafkaWireError, match="DescribeConfigs to node 9: there was no broker"):
+                with pytest.raises(KafkaWireError, match="cannot connect to node 9: the cluster does not include it"):
                     await admin.describe_configs(kind, "9")
             assert await admin.describe_configs(ConfigResourceType.BROKER, "") == {}  # the defaults for all brokers
             assert await admin.describe_configs(ConfigResourceType.BROKER_LOGGER, "1") == {}
@@ -421,3 +440,52 @@ def test_an_admin_that_could_not_be_started_may_be_started_while_the_rest_ends(m
         assert left == [None]
 
     asyncio.run(run())
+
+
+def test_a_limit_for_one_call() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        admin = Admin(str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=6_000)
+        limited = admin.within(30)
+        with pytest.raises(Closed, match="the admin is not started"):
+            await limited.list_topics()
+        await admin.start()
+        broker.script(ApiKey.CREATE_TOPICS, created(0))
+        await admin.within(5_000).create_topics("a")
+        (request,) = broker.asked(ApiKey.CREATE_TOPICS)
+        assert isinstance(request, CreateTopicsRequest)
+        assert request.timeout_ms == 5_000
+        broker.responders[ApiKey.LIST_OFFSETS] = lambda request: None
+        with pytest.raises(RequestTimedOut):
+            await limited.list_offsets({T0: OffsetTimestamp.LATEST})
+        assert repr(limited) == repr(admin)
+        assert limited.client_id == admin.client_id
+        assert limited.metrics().keys() == admin.metrics().keys()
+        for wrong in (limited.start, limited.close):
+            with pytest.raises(LocalProtocolError, match="the admin itself, not the result of within"):
+                await wrong()
+        del limited
+        admin.metrics()  # it is still started
+        await admin.close()
+
+    asyncio.run(run())
+
+
+def test_a_limit_for_one_blocking_call() -> None:
+    with Broker(ephemeral=True) as broker, sync.Admin(broker.bootstrap) as admin:
+        assert admin.within(5_000).list_topics() == {}
+        assert admin.within(5_000).client_id == admin.client_id
+        assert list(admin.create_topics("t")) == ["t"]
+
+
+def test_the_guide_names_every_operation_and_option() -> None:
+    page = (Path(__file__).parents[3] / "docs/guide/admin.md").read_text("utf-8")
+    rows = [line.split("|") for line in page.partition("| Java |")[2].splitlines() if line.startswith("|")][1:]
+    named: set[str] = set()
+    for _, _, ours, options, _ in rows:
+        methods = re.findall(r"`(\w+)`", ours)
+        named.update(methods)
+        known = {name for method in methods for name in inspect.signature(getattr(Admin, method)).parameters}
+        assert set(re.findall(r"`(\w+)`", options)) <= known, ours
+    public = {name for name in dir(Admin) if not name.startswith("_")}
+    assert named == public - {"client_id", "close", "start", "within"}, "a row of the table is missing or superfluous"

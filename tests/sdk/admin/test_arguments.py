@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.admin.arguments import ConfigResource, checked_new_partitions, checked_new_topics, checked_resource
-from kafkawire.sdk.admin.descriptions import NewPartitions, NewTopic
+from kafkawire.sdk.admin.arguments import broker_of, checked_new_partitions, checked_new_topics, checked_resource
+from kafkawire.sdk.admin.descriptions import ConfigResource, NewPartitions, NewTopic
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 
@@ -55,7 +55,9 @@ def test_topics_that_cannot_be_created(given: object, message: str) -> None:
     ],
 )
 def test_who_is_asked(kind: ConfigResourceType, name: str, node_id: int | None) -> None:
-    assert checked_resource(kind, name) == checked_resource(int(kind), name) == ConfigResource(kind, name, node_id)
+    resource = checked_resource(kind, name)
+    assert resource == checked_resource(int(kind), name) == ConfigResource(kind, name)
+    assert broker_of(resource) == node_id
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ConfigChange
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol import messages
+from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType
@@ -36,11 +37,21 @@ ACTIONS: dict[ApiKey, Callable[[Admin, ConfigResourceType, str], Awaitable[None]
 EACH = pytest.mark.parametrize("key", ACTIONS, ids=lambda key: key.name.lower())
 
 
-def altered(key: ApiKey, *codes: int) -> Message:
-    """Return a response with an error code for each resource."""
+def altered(key: ApiKey, *codes: int) -> Callable[[Request], Message]:
+    """Answer with an error code for each resource; resources without one are left out."""
     kind = RESPONSES[key]
-    response: Message = kind(responses=[kind.AlterConfigsResourceResponse(code, "no") for code in codes])
-    return response
+
+    def respond(request: Request) -> Message:
+        asked = zip(request.message.resources, codes, strict=False)
+        response: Message = kind(
+            responses=[
+                kind.AlterConfigsResourceResponse(code, "no", each.resource_type, each.resource_name)
+                for each, code in asked
+            ]
+        )
+        return response
+
+    return respond
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
@@ -49,7 +60,7 @@ def test_entries_are_changed(validate_only: bool) -> None:
     set_to, delete, append = AlterConfigOperation.SET, AlterConfigOperation.DELETE, AlterConfigOperation.APPEND
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.responders[key] = lambda request: altered(key, 0)
+        broker.responders[key] = altered(key, 0)
         changes = [ConfigChange("cleanup.policy", "compact", append), ConfigChange("a", "1")]
         await admin.incremental_alter_configs(TOPIC, "t", {"a": "1", "b": None}, validate_only=validate_only)
         await admin.incremental_alter_configs(TOPIC, "t", changes)
@@ -73,7 +84,7 @@ def test_a_configuration_is_replaced(validate_only: bool) -> None:
     key = ApiKey.ALTER_CONFIGS
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.responders[key] = lambda request: altered(key, 0)
+        broker.responders[key] = altered(key, 0)
         await admin.alter_configs(TOPIC, "t", {"a": "1", "b": "2"}, validate_only=validate_only)
         (request,) = broker.asked(key)
         assert isinstance(request, messages.AlterConfigsRequest)
@@ -89,7 +100,7 @@ def test_a_configuration_is_replaced(validate_only: bool) -> None:
 def test_what_belongs_to_one_broker_is_changed_there(key: ApiKey, kind: ConfigResourceType) -> None:
     pair = Pair()
     for broker in pair.brokers.values():
-        broker.responders[key] = lambda request: altered(key, 0)
+        broker.responders[key] = altered(key, 0)
 
     async def test(admin: Admin) -> None:
         for name in ("2", "1", "2"):
@@ -109,7 +120,7 @@ def test_any_broker_changes_the_rest(key: ApiKey, kind: ConfigResourceType, name
     pair.controller_id = 2
     pair.brokers[2].stop()
     pair.brokers[1].network.servers.pop(Pair.ADDRESSES[2])
-    pair.brokers[1].responders[key] = lambda request: altered(key, 0)
+    pair.brokers[1].responders[key] = altered(key, 0)
     pair.administering(lambda admin: ACTIONS[key](admin, kind, name))
     assert len(pair.brokers[1].asked(key)) == 1
 
@@ -118,7 +129,7 @@ def test_any_broker_changes_the_rest(key: ApiKey, kind: ConfigResourceType, name
 def test_a_change_that_is_refused(key: ApiKey) -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
         for code in (ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            broker.script(key, lambda request, code=code: altered(key, code))
+            broker.script(key, altered(key, code))
             with pytest.raises(BrokerError, match=f"^{code.name}: configuration of topic t: no$"):
                 await ACTIONS[key](admin, TOPIC, "t")
         assert len(broker.asked(key)) == 2
@@ -129,7 +140,7 @@ def test_a_change_that_is_refused(key: ApiKey) -> None:
 @EACH
 def test_a_response_that_lacks_the_resource(key: ApiKey) -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.responders[key] = lambda request: altered(key)
+        broker.responders[key] = altered(key)
         with pytest.raises(RemoteProtocolError, match="AlterConfigs lacks the configuration of topic t"):
             await ACTIONS[key](admin, TOPIC, "t")
 

@@ -16,6 +16,7 @@ from kafkawire.sdk.admin.descriptions import ItemResults, TopicPartitionReplica
 from kafkawire.sdk.errors import UnsupportedVersion
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ElectionType
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.admin.administering import administering
 from tests.sdk.scripted_broker import StoringBroker
@@ -43,6 +44,16 @@ APIS: dict[ApiKey, Action] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda admin: admin.describe_topics("t", include_eligible_leaders=True),
+    ApiKey.DELETE_RECORDS: lambda admin: all_of(admin.delete_records({T0: None})),
+    ApiKey.DELETE_GROUPS: lambda admin: all_of(admin.delete_groups("g")),
+    ApiKey.OFFSET_DELETE: lambda admin: all_of(admin.delete_group_offsets("g", T0)),
+    ApiKey.DESCRIBE_CLUSTER: lambda admin: admin.describe_cluster(include_authorized_operations=True),
+    ApiKey.DESCRIBE_PRODUCERS: lambda admin: all_of(admin.describe_producers(T0)),
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda admin: all_of(admin.describe_transactions("x")),
+    ApiKey.LIST_TRANSACTIONS: lambda admin: admin.list_transactions(),
+    ApiKey.LIST_CONFIG_RESOURCES: lambda admin: admin.list_config_resources(),
+    ApiKey.INIT_PRODUCER_ID: lambda admin: all_of(admin.fence_producers("x")),
+    ApiKey.WRITE_TXN_MARKERS: lambda admin: admin.abort_transaction(T0, producer_id=1, producer_epoch=0),
 }
 
 #: For each field, the last version without it, and an operation that needs it.
@@ -51,6 +62,21 @@ FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {
     (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): (
         0,
         lambda admin: admin.alter_partition_reassignments({T0: [1]}, allow_replication_factor_change=False),
+    ),
+    (ApiKey.LEAVE_GROUP, "members"): (2, lambda admin: all_of(admin.remove_group_members("g", "static"))),
+    (ApiKey.OFFSET_FETCH, "require_stable"): (6, lambda admin: admin.list_group_offsets("g", require_stable=True)),
+    (ApiKey.LIST_GROUPS, "states_filter"): (3, lambda admin: admin.list_groups(states=["Stable"])),
+    (ApiKey.LIST_GROUPS, "types_filter"): (4, lambda admin: admin.list_groups(types=["consumer"])),
+    (ApiKey.DELETE_TOPICS, "topics"): (5, lambda admin: admin.delete_topics(topic_ids=[ZERO_UUID])),
+    (ApiKey.LIST_TRANSACTIONS, "duration_filter"): (0, lambda admin: admin.list_transactions(longer_than_ms=1)),
+    (ApiKey.LIST_TRANSACTIONS, "transactional_id_pattern"): (1, lambda admin: admin.list_transactions(pattern="x.*")),
+    (ApiKey.DESCRIBE_CLUSTER, "include_fenced_brokers"): (
+        1,
+        lambda admin: admin.describe_cluster(include_fenced_brokers=True),
+    ),
+    (ApiKey.LIST_CONFIG_RESOURCES, "resource_types"): (
+        0,
+        lambda admin: admin.list_config_resources(ConfigResourceType.TOPIC),
     ),
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.admin import actions
+from kafkawire.sdk.admin import topics
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.client import operations
 from kafkawire.sdk.clock import monotonic_ms
@@ -96,9 +96,9 @@ def test_a_controller_that_throttles_for_ever_is_given_up_in_time(monkeypatch: p
         pauses_ms.append(duration_ms)
         assert len(pauses_ms) < 100, "the retries did not end"
 
-    for module in (actions, operations):
+    for module in (topics, operations):
         monkeypatch.setattr(module, "monotonic_ms", lambda: monotonic_ms() + int(sum(pauses_ms)))
-    monkeypatch.setattr(actions, "sleep_ms", sleep_ms)
+    monkeypatch.setattr(topics, "sleep_ms", sleep_ms)
 
     check_given_up(100)
     assert len(pauses_ms) > 5

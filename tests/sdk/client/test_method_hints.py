@@ -41,14 +41,7 @@ print(json.dumps({face: [name for name in dir(client) if callable(getattr(client
 UNANSWERED = {
     "Producer": {"max_usable_produce_magic"},
     "Consumer": set(),
-    "Admin": {
-        "abort_transaction",
-        "api_versions",
-        "describe_topic_partitions",
-        "find_hanging_transactions",
-        "get_broker_version_data",
-        "list_config_resources",
-    },
+    "Admin": set(),
 }
 
 
@@ -170,14 +163,14 @@ def test_an_argument_of_another_client_names_what_to_use(face: Any, method: str,
             "create_topics",
             ("a",),
             {"timeout_ms": 1},
-            r"create_topics: timeout_ms=…: .* the option api_timeout_ms",
+            r"create_topics: timeout_ms=…: .* the option api_timeout_ms, or by within: admin.within\(5_000\)",
         ),
         (
             "Admin",
             "describe_configs",
             (),
             {},
-            r"Admin.describe_configs\(\) .*; it takes \(resource_type, name, \*keys\)",
+            r"Admin.describe_configs\(\) .*; it takes \(resource_type, name, \*keys, include_synonyms=False, .*\)",
         ),
     ],
 )

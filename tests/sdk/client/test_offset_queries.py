@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
 from kafkawire.sdk.errors import BrokerError, Closed, RemoteProtocolError, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -154,25 +153,6 @@ def test_metadata_of_a_partition_that_does_not_exist_are_not_asked_for_forever(
     assert asked_before < 15
     cluster.run(60_000)
     assert cluster.metadata_asked == asked_before
-
-
-@pytest.mark.parametrize("names", [["x-0"], ["u-0", "x-0"], ["x-0", "t-0"]], ids=" ".join)
-def test_an_admin_does_not_wait_for_a_topic_that_does_not_exist(names: list[str]) -> None:
-    """This is true whatever else the query names, such as a topic that has no leader yet."""
-    cluster = Cluster({"t": [1], "u": [None]}, final=NO_SUCH_TOPIC)
-    answer = asked(cluster, *(TopicPartition(name[0], 0) for name in names))
-    cluster.run(100)
-    with pytest.raises(BrokerError, match=r"^UNKNOWN_TOPIC_OR_PARTITION: partition x-0$"):
-        answer.wait(0)
-    assert len(cluster.simulation.requests(MetadataRequest)) <= 2
-
-
-def test_an_admin_waits_for_a_partition_that_does_not_exist() -> None:
-    """The broker that answers may not know about the partition yet."""
-    cluster = Cluster({"t": [1]}, final=NO_SUCH_TOPIC, api_timeout_ms=5_000)
-    answer = asked(cluster, TopicPartition("t", 9))
-    cluster.run(4_500)
-    assert not answer.done
 
 
 def test_nothing_is_known_at_once() -> None:

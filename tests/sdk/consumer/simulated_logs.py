@@ -5,7 +5,7 @@ A consumer's complete I/O side runs against them on the clock of `tests/sdk/simu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkawire.sdk.client.offset_queries import OffsetQueries
@@ -103,7 +103,6 @@ class Cluster:
         self,
         topics: Mapping[str, list[int | None]],
         commits: Found | None = None,
-        final: Collection[ErrorCode] = (),
         **given: object,
     ) -> None:
         self.logs = {
@@ -125,7 +124,7 @@ class Cluster:
         self.assignment = Assignment(self.planner, self.queue, lambda step: step(self.simulation.now_ms), int)
         self.planner.user = self.assignment
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
-        self.queries = OffsetQueries(router, settings, backoff(), settings.isolation_level, final)
+        self.queries = OffsetQueries(router, settings, backoff(), settings.isolation_level)
         self.subscription = SubscribedTopics(router.metadata, self.assignment)
         self.simulation = Simulation(router, self.subscription, self.planner, self.queries)
         self.simulation.handlers[MetadataRequest] = self._metadata

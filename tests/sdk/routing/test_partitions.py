@@ -12,4 +12,4 @@ def test_text_and_order() -> None:
 
 def test_values() -> None:
     assert OffsetAndMetadata(5) == (5, "", -1)
-    assert OffsetAndTimestamp(5, 7).timestamp_ms == 7
+    assert OffsetAndTimestamp(5, 7) == (5, 7, -1)
