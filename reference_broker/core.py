@@ -26,8 +26,10 @@ from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
+from kafkawire.reference_broker.security.delegation_tokens import DelegationTokens
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.telemetry.client_metrics import ClientMetrics
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
@@ -38,6 +40,7 @@ from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
 
 __all__ = ["Core"]
@@ -46,6 +49,9 @@ _log = logging.getLogger("kafkawire.broker")
 
 #: How often logs drop idle producers: the default of Kafka's `producer.id.expiration.check.interval.ms`.
 _PRODUCER_EXPIRATION_CHECK_MS = 600_000
+
+#: Served in any case, but advertised only if `client_metrics_enable` is set: clients use what is advertised.
+_CLIENT_METRICS_APIS = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
 class Core:
@@ -71,6 +77,8 @@ class Core:
         metadata: the state of the cluster.
         replicas: the replicas on this broker.
         producer_ids: assigns ids to producers.
+        tokens: see `DelegationTokens`.
+        client_metrics: see `ClientMetrics`.
         parts: the parts that handlers may name, see `PARTS`.
         requests: handles requests.
         timers: pending deadlines.
@@ -137,6 +145,7 @@ class Core:
             self.topics,
         )
         self.dynamic_configs.on_change = self._configs_changed
+        self.tokens, self.client_metrics = self._tokens(now_ms), self._client_metrics()
         more_parts = control.begin(self.replicas, self.groups)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
@@ -146,11 +155,26 @@ class Core:
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes, sources.is_controller)
 
+    def _tokens(self, now_ms: int) -> DelegationTokens:
+        sources = self._sources
+        return DelegationTokens(
+            sources.tokens, self.options, self.timers, sources.new_uuid, sources.is_controller, now_ms
+        )
+
+    def _client_metrics(self) -> ClientMetrics:
+        subscriptions = self.dynamic_configs.resources(ConfigResourceType.CLIENT_METRICS)
+        return ClientMetrics(subscriptions, self.options, self.timers, self._sources.new_uuid)
+
     def _parts(self, served: ServedApis) -> dict[str, object]:
         """Return the parts that handlers may name."""
         return {
-            "advertised": {key: each.advertised for key, each in served.handlers.items()},
+            "advertised": {
+                key: each.advertised
+                for key, each in served.handlers.items()
+                if self.options.client_metrics_enable or key not in _CLIENT_METRICS_APIS
+            },
             "broker_configs": self.broker_configs,
+            "client_metrics": self.client_metrics,
             "configs": self.configs,
             "directory": self.directory,
             "dynamic_configs": self.dynamic_configs,
@@ -161,6 +185,7 @@ class Core:
             "options": self.options,
             "producer_ids": self.producer_ids,
             "replicas": self.replicas,
+            "tokens": self.tokens,
             "topics": self.topics,
             "transactions": self.transactions,
             "verifier": self._verifier,
@@ -210,6 +235,8 @@ class Core:
     # Configurations.
 
     def _configs_changed(self, kind: ConfigResourceType, name: str) -> None:
+        if kind == ConfigResourceType.CLIENT_METRICS:
+            self.client_metrics.changed(name)
         if kind == ConfigResourceType.BROKER:
             self._take_broker_configs()
             self._group_limits.group_consumer_assignment_interval_ms = (

@@ -48,6 +48,8 @@ NO_TYPES = {
     *{"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"},
     *{"CompleteAbort", "CompleteCommit", "Dead", "Ongoing", "PrepareAbort", "PrepareCommit", "PrepareEpochFence"},
 }
+#: Names in the documentation of `kafkawire` that look like types: group states, and a pyarrow class.
+NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table", "User"}
 
 
 def public_modules() -> list[str]:

@@ -28,7 +28,7 @@ def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> Ser
         import_module(f"{__name__}.{module.name}")
     own = _checked(handlers)
     apis = ApiRegistry(KAFKA_APIS, *({handler.api.key: handler.api} for handler in own)) if own else KAFKA_APIS
-    served = {key: each for key, each in REGISTERED.items() if each.scope in (scope, Scope.BOTH)}
+    served = {key: each for (key, kind), each in REGISTERED.items() if kind in (scope, Scope.BOTH)}
     for handler in own:
         if handler.scope not in (scope, Scope.BOTH):
             continue

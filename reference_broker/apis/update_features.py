@@ -1,18 +1,23 @@
-"""UpdateFeatures: change the finalized features of a ZooKeeper-based cluster, whose brokers support none.
+"""UpdateFeatures: change the finalized features of a cluster.
 
-0: the lowest version (KIP-584). 1: upgrade types, requests that just validate (KIP-778). 2, which is not served: no
-    results per feature.
+0: the lowest version (KIP-584). 1: upgrade types, requests that just validate (KIP-778). 2, only in a standalone
+    broker: no results per feature.
 
-Apache Kafka 3 makes the changes even if a request just asks for validation; this broker then changes nothing.
+The brokers of a ZooKeeper-based cluster support no features. There, Apache Kafka 3 makes the changes even if a request
+just asks for validation; this broker then changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.cluster.controller.feature_updates import FeatureUpdate
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
+from kafkawire.reference_broker.config.features import Feature
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.feature_changes import check_feature_changes
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
@@ -22,7 +27,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import FeatureUpgradeType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["handle"]
+__all__ = ["handle", "handle_in_cluster"]
 
 Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
@@ -32,11 +37,37 @@ _VERSIONS = next(field.versions for field in UpdateFeaturesResponse.FIELDS if fi
 _KINDS_SINCE = since(UpdateFeaturesRequest.FeatureUpdateKey, "upgrade_type")
 
 
-@serves(ApiKey.UPDATE_FEATURES, _VERSIONS, scope=Scope.CLUSTER)
+@serves(ApiKey.UPDATE_FEATURES, scope=Scope.ALONE)
 def handle(
+    call: Call,
+    request: UpdateFeaturesRequest,
+    *,
+    features: Sequence[Feature],
+    metadata: MetadataCache,
+    options: BrokerOptions,
+) -> Work[UpdateFeaturesResponse]:
+    """Handle UpdateFeatures for a standalone broker, whose features always have the same levels."""
+    wanted: dict[str, tuple[int, int]] = {}
+    for update in request.feature_updates:
+        # In version 0, Kafka 4 ignores whether the level may be lowered.
+        wanted[update.feature] = update.max_version_level, update.upgrade_type
+        yield
+    problem = check_feature_changes(wanted, features, metadata.image.features.levels, options.node_id)
+    if problem is not None:
+        text = f"The update failed for all features since the following feature had an error: {problem}"
+        return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=text)
+    results = []
+    for update in request.feature_updates if call.version in _VERSIONS else ():
+        results.append(Result(update.feature, ErrorCode.NONE, ErrorCode.NONE.name))
+        yield
+    return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+@serves(ApiKey.UPDATE_FEATURES, _VERSIONS, scope=Scope.CLUSTER)
+def handle_in_cluster(
     call: Call, request: UpdateFeaturesRequest, *, controller: AskedController
 ) -> Work[UpdateFeaturesResponse | DelayedOperation]:
-    """Handle UpdateFeatures; the response waits until the features are stored."""
+    """Handle UpdateFeatures in a cluster; the response waits until the features are stored."""
     updates = []
     for update in request.feature_updates:
         kind = update.upgrade_type

@@ -30,6 +30,7 @@ from kafkawire.reference_broker.cluster.links import Done, Links
 from kafkawire.reference_broker.cluster.log_failures import LogFailures
 from kafkawire.reference_broker.cluster.registration import BrokerDetails, Registration, registration_patience_ms
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
+from kafkawire.reference_broker.cluster.registry_tokens import RegistryTokens
 from kafkawire.reference_broker.cluster.registry_topics import RandomChoices, RegistryTopics, ReplicationFactors
 from kafkawire.reference_broker.cluster.startup import Prepared, node_acl
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
@@ -119,6 +120,7 @@ class Membership:
         options: the cluster options.
         image: the metadata image, from the controller.
         configs: the dynamic configurations.
+        tokens: the delegation tokens.
         topics: creates, changes and deletes topics.
         producer_ids: reserves producer ids.
         controller: stands for election.
@@ -173,6 +175,8 @@ class Membership:
         self.topics = self._topics(options)
         acl = node_acl(CONFIG_CHANGES, is_secure=self._is_secure)
         self._config_changes = ConfigChanges(registry, self.configs, timers, clock, acl)
+        self.tokens = RegistryTokens(registry, timers, clock, is_secure=self._is_secure)
+        self._has_tokens = options.delegation_token_secret_key is not None
         self.log_failures = LogFailures(registry, broker_id, services.later, is_secure=self._is_secure)
 
     def _registration(self, endpoints: tuple[Endpoint, ...]) -> Registration:
@@ -243,8 +247,12 @@ class Membership:
     # Startup, in this order.
 
     def follow_configs(self, ready: Callable[[Exception | None], None]) -> None:
-        """Read all configurations and follow their changes; see `ConfigChanges.start`."""
-        self._config_changes.start(ready)
+        """Read all configurations, then all delegation tokens, and follow their changes; see `ConfigChanges.start`."""
+
+        def configured(error: Exception | None) -> None:
+            self.tokens.start(lambda other: ready(error or other))
+
+        self._config_changes.start(configured if self._has_tokens else ready)
 
     def register(self, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
         """Register; see `Registration.register_first`."""
@@ -357,6 +365,7 @@ class Membership:
         self.controller.close()
         self.client.close(Closed("the broker is stopping"))
         self._config_changes.close()
+        self.tokens.close()
         self.registration.close()
         self.log_failures.close()
 

@@ -32,7 +32,8 @@ _TIMES: Final = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours", 3_600_000),
 )
 
-_SYNONYMS: Final = {"broker.id": "node.id"}
+#: Other names of options; an option's own name has priority over them.
+_SYNONYMS: Final = {"broker.id": "node.id", "delegation.token.master.key": "delegation.token.secret.key"}
 
 #: Names of the data directory option; the first one present in a file is used.
 _DATA: Final = ("log.dirs", "log.dir")
@@ -101,7 +102,9 @@ def read_config(path: str | Path) -> ConfigFile:
     without_effect: dict[str, str] = {}
     for name, value in values.items():
         known = name if name in of_cluster else _SYNONYMS.get(name, name)
-        if known in BrokerOptions.KAFKA_NAMES or known in of_cluster:
+        if known != name and known in values:
+            without_effect[name] = f"without effect: {known} is given, too"
+        elif known in BrokerOptions.KAFKA_NAMES or known in of_cluster:
             found[known] = value
             lines[known] = lines[name]
         elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):

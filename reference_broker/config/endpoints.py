@@ -20,11 +20,13 @@ class Listener(NamedTuple):
         bind: the address to listen on; port 0 stands for any free port, and an empty host for all addresses of the
             machine.
         advertised: the address given to clients of this listener.
+        protocol: the security protocol: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
     """
 
     name: str
     bind: Address
     advertised: Address
+    protocol: str = "PLAINTEXT"
 
     def __str__(self) -> str:
         return f"{self.name}://{self.bind}"

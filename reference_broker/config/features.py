@@ -14,7 +14,11 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_VERSION_FEATURE, TransactionVersion
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["FEATURES", "Feature", "features"]
+__all__ = ["FEATURES", "METADATA_VERSION_FEATURE", "Feature", "features"]
+
+
+#: The feature that stands for the format of Kafka's metadata.
+METADATA_VERSION_FEATURE: Final = "metadata.version"
 
 
 class Feature(NamedTuple):
@@ -36,7 +40,7 @@ class Feature(NamedTuple):
 FEATURES: Final = (
     Feature("group.version", VersionRange(0, 1), 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     Feature("kraft.version", VersionRange(0, 1), 1, None),
-    Feature("metadata.version", VersionRange(7, 30), 30, None),
+    Feature(METADATA_VERSION_FEATURE, VersionRange(7, 30), 30, None),
     Feature("share.version", VersionRange(0, 1), 1, ApiKey.SHARE_GROUP_HEARTBEAT),
     Feature("streams.version", VersionRange(0, 1), 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
     Feature(

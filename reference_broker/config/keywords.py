@@ -121,6 +121,12 @@ class BrokerKeywords(ClusterKeywords, total=False):
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str
+    delegation_token_secret_key: str | None
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_expiry_check_interval_ms: int
+    client_metrics_enable: bool
+    telemetry_max_bytes: int
     connections_max_idle_ms: int
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]

@@ -24,12 +24,15 @@ from kafkawire.sdk.options import (
     flag,
     literal,
     number,
+    option,
     parse_integer,
+    read_text,
     text,
     written,
 )
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, Here
 from kafkawire.sdk.protocol.tables.enums import ConfigType
+from kafkawire.sdk.secret import Secret
 
 __all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 
@@ -126,6 +129,12 @@ def _unset(name: str) -> Any:
     return text("", kafka=BROKER_CONFIGS[name].name)
 
 
+def _secret(name: str, value: object) -> Secret | None:
+    """Read a secret; an empty one is none, as in Kafka."""
+    given = value.reveal() if isinstance(value, Secret) else read_text(name, value)
+    return Secret(given) if given else None
+
+
 class BrokerOptions(Options, from_text=True, more=_topic_options()):
     """The options of a broker.
 
@@ -195,6 +204,14 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         max_connections_per_ip: the maximum number of open connections from one address.
         max_connections_per_ip_overrides: the maximum number of open connections from individual addresses, for example
             `10.0.0.7:100,client.example.com:5`.
+        delegation_token_secret_key: signs delegation tokens, and must be the same on every broker of a cluster; None
+            for a broker without delegation tokens.
+        delegation_token_max_lifetime_ms: the longest lifetime of a delegation token, renewals included.
+        delegation_token_expiry_time_ms: how long a delegation token is valid without being renewed.
+        delegation_token_expiry_check_interval_ms: how often expired delegation tokens are removed.
+        client_metrics_enable: whether clients are offered to push their metrics, as in a Kafka broker that has a plugin
+            for them; `client-metrics` configurations then decide which clients push which metrics (KIP-714).
+        telemetry_max_bytes: the maximum size of the metrics in one push.
         connections_max_idle_ms: the idle time after which a connection is closed, unless the broker owes it a response;
             -1 for never.
         memory_disk_bytes: the capacity of a broker without files; once it is used up, the broker's disk is full.
@@ -257,6 +274,14 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     max_connections: int = _kafka("max.connections")
     max_connections_per_ip: int = _kafka("max.connections.per.ip")
     max_connections_per_ip_overrides: str = _kafka("max.connections.per.ip.overrides")
+    delegation_token_secret_key: Secret | None = option(
+        None, _secret, "str | None", kafka="delegation.token.secret.key"
+    )
+    delegation_token_max_lifetime_ms: int = _kafka("delegation.token.max.lifetime.ms")
+    delegation_token_expiry_time_ms: int = _kafka("delegation.token.expiry.time.ms")
+    delegation_token_expiry_check_interval_ms: int = _kafka("delegation.token.expiry.check.interval.ms")
+    client_metrics_enable: bool = flag(False)
+    telemetry_max_bytes: int = _kafka("telemetry.max.bytes")
     connections_max_idle_ms: int = _kafka("connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")

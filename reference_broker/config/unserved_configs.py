@@ -46,7 +46,7 @@ _UNSAFE: Final = {
 #: Patterns of configuration names, with the reason why these have no effect; the first match is used.
 _REASONS: Final = (
     (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
-    (r"(sasl|ssl|security|principal|delegation|connections\.max\.reauth|password\.encoder)\b.*",
+    (r"(sasl|ssl|security|principal|connections\.max\.reauth|password\.encoder)\b.*",
      "only PLAINTEXT listeners are served, and there is no login"),
     (r"super\.users|allow\.everyone\.if\.no\.acl\.found", "this broker has no authorizer"),
     (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),

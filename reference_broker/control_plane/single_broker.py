@@ -42,7 +42,11 @@ class SingleBroker:
         self.static_configs: Mapping[str, str] = {}
         self.features: Sequence[Feature] = features(served.handlers)
         levels = {feature.name: feature.finalized for feature in self.features}
-        self.sources: Sources = local_sources(store, options, listeners, levels, self._forget_topic)
+        try:
+            self.sources: Sources = local_sources(store, options, listeners, levels, self._forget_topic)
+        except BaseException:  # a file cannot be read, so the next attempt needs the directory
+            store.directory.abandon()
+            raise
 
     def new_replica(self, partition: Partition, log: PartitionLog, on_role: RoleChanged) -> Replica:
         return sole_replica(partition, log, on_role)

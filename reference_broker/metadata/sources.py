@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
+from kafkawire.reference_broker.metadata.delegation_tokens import TokenStore
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
+from kafkawire.reference_broker.metadata.local_token_store import LocalTokenStore
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks, ProducerIdBlocks
@@ -31,7 +33,9 @@ class Sources(NamedTuple):
         metadata: the image of the cluster.
         topics: creates, changes and deletes topics.
         configs: stores dynamic configurations.
+        tokens: stores delegation tokens.
         producer_ids: reserves producer ids.
+        new_uuid: returns 16 random bytes, for ids.
         is_controller: returns whether this broker is the controller.
         lost: called with the topic and number of a partition whose log has failed on this broker.
         change_defaults: changes configurations for all logs whose topics do not override them.
@@ -40,7 +44,9 @@ class Sources(NamedTuple):
     metadata: MetadataCache
     topics: TopicController
     configs: ConfigStore
+    tokens: TokenStore
     producer_ids: ProducerIdBlocks
+    new_uuid: Callable[[], bytes]
     is_controller: Callable[[], bool]
     lost: Callable[[str, int], None]
     change_defaults: Callable[[Mapping[str, str]], None]
@@ -56,7 +62,8 @@ def local_sources(
     """Return the sources of a single broker; see `LocalTopics` for the arguments.
 
     Raises:
-        ConfigurationError: the file of dynamic configurations contains an entry that cannot be configured.
+        ConfigurationError: the file of dynamic configurations contains an entry that cannot be configured, or the file
+            of delegation tokens one that is not a token.
     """
     directory = store.directory
     topics = LocalTopics(store, options, directory.services.timers, listeners, features, forget)
@@ -64,7 +71,9 @@ def local_sources(
         topics.metadata,
         topics,
         LocalConfigStore(directory),
+        LocalTokenStore(directory),
         LocalProducerIdBlocks(directory.producer_ids, directory.services),
+        store.new_uuid,
         is_controller=lambda: True,
         lost=topics.lost,
         change_defaults=store.change_defaults,

@@ -73,6 +73,7 @@ class TopicStore:
     Attributes:
         directory: see above.
         cluster_id: the id of the cluster that consists of this broker, in Kafka's text form.
+        new_uuid: returns 16 bytes for ids.
         topics: the topics, keyed by name.
         topics_by_id: the topics, keyed by topic id.
     """
@@ -80,7 +81,7 @@ class TopicStore:
     def __init__(self, directory: LogDirectory, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
         self.directory = directory
         self.cluster_id = cluster_id
-        self._new_uuid = new_uuid
+        self.new_uuid = new_uuid
         self._files = TopicFiles(directory.services.disk, directory.folders)
         self.topics = {topic.name: topic for topic in self._files.topics()}
         self.topics_by_id = {topic.topic_id: topic for topic in self.topics.values()}
@@ -127,7 +128,7 @@ class TopicStore:
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.
         """
-        topic = LocalTopic(name, self._new_uuid(), partitions, dict(configs))
+        topic = LocalTopic(name, self.new_uuid(), partitions, dict(configs))
         logs: dict[int, PartitionLog] = {}
 
         def work() -> None:

@@ -112,7 +112,7 @@ class Acceptor:
             except OSError as error:
                 self._cannot_accept(error)
                 return
-            self._admit(client, str(address[0]))
+            self._admit(client, str(address[0]), int(address[1]))
 
     def _cannot_accept(self, error: OSError) -> None:
         """Pause until connections may have been closed; otherwise, the system would keep reporting the same one."""
@@ -127,7 +127,7 @@ class Acceptor:
         loop.remove_reader(self._socket)
         self._pause = loop.call_later(PAUSE_SECONDS, self.start)
 
-    def _admit(self, client: socket.socket, host: str) -> None:
+    def _admit(self, client: socket.socket, host: str, port: int) -> None:
         if reason := self._limits.refusal(host):
             self._lines.warning("refused", self._clock(), "refusing a connection from %s: %s", host, reason)
             client.close()
@@ -135,7 +135,7 @@ class Acceptor:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._limits.opened(host)
-        wire = self._connect(client, Peer(self.listener, host), partial(self._limits.closed, host))
+        wire = self._connect(client, Peer(self.listener, host, port), partial(self._limits.closed, host))
         loop = asyncio.get_running_loop()
         task = loop.create_task(loop.connect_accepted_socket(lambda: wire, client))
         self._connecting.add(task)

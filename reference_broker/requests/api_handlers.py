@@ -28,6 +28,7 @@ PARTS: Final = frozenset(
     {
         "advertised",
         "broker_configs",
+        "client_metrics",
         "configs",
         "directory",
         "dynamic_configs",
@@ -38,6 +39,7 @@ PARTS: Final = frozenset(
         "options",
         "producer_ids",
         "replicas",
+        "tokens",
         "topics",
         "transactions",
         "verifier",
@@ -194,8 +196,8 @@ class ServedApis(NamedTuple):
     handlers: dict[int, ApiHandler]
 
 
-#: The handlers, keyed by API key; every module in `apis/` adds its own when it is imported.
-REGISTERED: Final[dict[int, ApiHandler]] = {}
+#: The handlers, keyed by API key and scope; every module in `apis/` adds its own when it is imported.
+REGISTERED: Final[dict[tuple[int, Scope], ApiHandler]] = {}
 
 H = TypeVar("H", bound=Handler)
 
@@ -211,7 +213,7 @@ def serves(
     """Register the function below as the handler of one of Kafka's APIs; see `ApiHandler`."""
 
     def register(handle: H) -> H:
-        REGISTERED[key] = ApiHandler(
+        REGISTERED[key, scope] = ApiHandler(
             KNOWN_APIS[key],
             handle,
             versions,

@@ -176,6 +176,7 @@ class Session:
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
             self._cancel(delayed)
+        self.peer.lost()
         # Leave no reference cycle, which would live long in a broker with little garbage.
         self._wire = _LOST
         self.on_pause = self.on_answer = None

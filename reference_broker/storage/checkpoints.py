@@ -29,6 +29,7 @@ from kafkawire.sdk.storage.properties import stored_properties
 
 __all__ = [
     "CLEAN_SHUTDOWN",
+    "DELEGATION_TOKENS",
     "DIRECTORY_FILES",
     "DYNAMIC_CONFIGS",
     "LAST_EPOCH",
@@ -49,6 +50,8 @@ __all__ = [
 logger = logging.getLogger("kafkawire.broker")
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+#: Delegation tokens, without what clients log in with.
+DELEGATION_TOKENS = "delegation-tokens"
 #: Dynamic configurations.
 DYNAMIC_CONFIGS = "dynamic-configs"
 #: The highest epoch of all partitions at the last startup.
@@ -63,6 +66,7 @@ DIRECTORY_FILES = frozenset(
     {
         CLEANER_OFFSETS,
         CLEAN_SHUTDOWN,
+        DELEGATION_TOKENS,
         DYNAMIC_CONFIGS,
         HIGH_WATERMARKS,
         LAST_EPOCH,

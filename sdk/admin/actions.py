@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.admin.broker_registrations import unregister_broker
 from kafkawire.sdk.admin.cluster import describe_cluster
 from kafkawire.sdk.admin.config_changes import alter_configs, incremental_alter_configs
 from kafkawire.sdk.admin.config_entries import describe_configs, list_config_resources
+from kafkawire.sdk.admin.delegation_tokens import (
+    create_delegation_token,
+    describe_delegation_tokens,
+    expire_delegation_token,
+    renew_delegation_token,
+)
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
@@ -29,18 +36,22 @@ from kafkawire.sdk.admin.descriptions import (
     ReplicaLogDirs,
     TopicPartitionReplica,
 )
-from kafkawire.sdk.admin.features import describe_features
+from kafkawire.sdk.admin.feature_updates import FeatureUpdate
+from kafkawire.sdk.admin.features import describe_features, update_features
 from kafkawire.sdk.admin.group_offsets import alter_group_offsets, delete_group_offsets, list_group_offsets
 from kafkawire.sdk.admin.groups import delete_groups, describe_groups, list_groups, remove_group_members
 from kafkawire.sdk.admin.hanging_transactions import find_hanging_transactions
 from kafkawire.sdk.admin.lag import group_lag
 from kafkawire.sdk.admin.log_dirs import alter_replica_log_dirs, describe_log_dirs, describe_replica_log_dirs
+from kafkawire.sdk.admin.metadata_quorum import describe_metadata_quorum
 from kafkawire.sdk.admin.partition_changes import (
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
 )
+from kafkawire.sdk.admin.quorum_values import QuorumInfo
 from kafkawire.sdk.admin.records import delete_records, list_offsets
+from kafkawire.sdk.admin.token_values import DelegationToken, Principal
 from kafkawire.sdk.admin.topics import create_partitions, create_topics, delete_topics, describe_topics
 from kafkawire.sdk.admin.transaction_descriptions import (
     ActiveProducer,
@@ -190,6 +201,40 @@ class Actions:
     async def describe_features(self, node_id: int | None) -> FeatureMetadata:
         """Return the features of the cluster; see `Admin.describe_features`."""
         return await describe_features(self._operations, node_id)
+
+    async def update_features(
+        self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool
+    ) -> ItemResults[str, None]:
+        """Change the finalized levels of features; see `Admin.update_features`."""
+        return await update_features(
+            self._operations, updates, validate_only=validate_only, timeout_ms=self._timeout_ms
+        )
+
+    async def describe_metadata_quorum(self) -> QuorumInfo:
+        """Return the KRaft quorum; see `Admin.describe_metadata_quorum`."""
+        return await describe_metadata_quorum(self._operations)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Remove the registration of a broker; see `Admin.unregister_broker`."""
+        await unregister_broker(self._operations, broker_id)
+
+    async def create_delegation_token(
+        self, owner: Principal | None, renewers: Sequence[Principal], max_lifetime_ms: int | None
+    ) -> DelegationToken:
+        """Create a delegation token; see `Admin.create_delegation_token`."""
+        return await create_delegation_token(self._operations, owner, renewers, max_lifetime_ms)
+
+    async def renew_delegation_token(self, hmac: bytes, renew_period_ms: int | None) -> int:
+        """Let a delegation token expire later; see `Admin.renew_delegation_token`."""
+        return await renew_delegation_token(self._operations, hmac, renew_period_ms)
+
+    async def expire_delegation_token(self, hmac: bytes, expiry_period_ms: int | None) -> int:
+        """Let a delegation token expire at another time; see `Admin.expire_delegation_token`."""
+        return await expire_delegation_token(self._operations, hmac, expiry_period_ms)
+
+    async def describe_delegation_tokens(self, owners: Collection[Principal] | None) -> list[DelegationToken]:
+        """Return delegation tokens; see `Admin.describe_delegation_tokens`."""
+        return await describe_delegation_tokens(self._operations, owners)
 
     async def list_groups(
         self, *, states: Sequence[str], types: Sequence[str], protocol_types: Sequence[str]

@@ -50,6 +50,9 @@ from kafkawire.sdk.admin.descriptions import (
     ReplicaLogDirs,
     TopicPartitionReplica,
 )
+from kafkawire.sdk.admin.feature_updates import FeatureUpdate, checked_feature_updates
+from kafkawire.sdk.admin.quorum_values import QuorumInfo
+from kafkawire.sdk.admin.token_values import DelegationToken, checked_hmac, checked_principal, checked_principals
 from kafkawire.sdk.client.arguments import (
     MAX_INT16,
     MAX_INT32,
@@ -68,6 +71,7 @@ from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.routing.topics import checked_topic
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.routing.metadata import Topic
+    from kafkawire.sdk.secret import Secret
 
 __all__ = ["SILENT_MS", "Admin"]
 
@@ -475,6 +480,133 @@ class Admin(Hinting, hints=ADMIN):
             The features; a broker older than Apache Kafka 2.7 reports none.
         """
         return await self._do(self._actions.describe_features(checked_node_id(node_id)))
+
+    async def update_features(
+        self, updates: Mapping[str, int | FeatureUpdate], *, validate_only: bool = False
+    ) -> ItemResults[str, None]:
+        """Change the finalized levels of features (KIP-584).
+
+        Args:
+            updates: for each feature, the level to upgrade to, or a `FeatureUpdate`, which can also lower the level.
+            validate_only: whether the controller should check the changes without making them.
+
+        Returns:
+            The features that were changed, and the errors of others; only brokers older than Apache Kafka 4.0 change
+                some of them although others fail.
+
+        Raises:
+            BrokerError: nothing was changed: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.7 (KIP-584), or 3.3 (KIP-778) if
+                `validate_only` is True.
+        """
+        checked = checked_feature_updates(updates)
+        return await self._do(self._actions.update_features(checked, validate_only=bool(validate_only)))
+
+    async def describe_metadata_quorum(self) -> QuorumInfo:
+        """Return the KRaft quorum that keeps the cluster's metadata: its leader, its voters and its observers.
+
+        Raises:
+            BrokerError: the broker rejected the request; UNSUPPORTED_VERSION if the cluster has no quorum.
+            UnsupportedVersion: the broker is older than Apache Kafka 3.3 (KIP-836), or uses ZooKeeper.
+        """
+        return await self._do(self._actions.describe_metadata_quorum())
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Remove the registration of a broker that is gone for good; a running broker must be stopped first.
+
+        Args:
+            broker_id: the broker.
+
+        Raises:
+            BrokerError: BROKER_ID_NOT_REGISTERED and others.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.8 (KIP-631), or use ZooKeeper.
+        """
+        await self._do(self._actions.unregister_broker(*checked_node_ids((broker_id,))))
+
+    async def create_delegation_token(
+        self, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None
+    ) -> DelegationToken:
+        """Create a delegation token, a credential that expires (KIP-48).
+
+        Args:
+            owner: the principal for which the token stands, such as `User:alice`; None for this client's own.
+            renewers: other principals that may renew the token.
+            max_lifetime_ms: how long the token can be renewed; None for the broker's limit, which applies in any case.
+
+        Returns:
+            The token; its `hmac` is the password of clients that log in with it.
+
+        Raises:
+            BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if this client has not
+                logged in or has logged in with a token, DELEGATION_TOKEN_AUTHORIZATION_FAILED, INVALID_PRINCIPAL_TYPE.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.0, or 3.3 (KIP-373) if `owner` is given.
+        """
+        lifetime_ms = (
+            None if max_lifetime_ms is None else checked_number("max_lifetime_ms", max_lifetime_ms, 1, INT64_MAX)
+        )
+        return await self._do(
+            self._actions.create_delegation_token(
+                None if owner is None else checked_principal("owner", owner),
+                checked_principals("renewers", renewers),
+                lifetime_ms,
+            )
+        )
+
+    async def renew_delegation_token(
+        self, hmac: DelegationToken | Secret | str | bytes, renew_period_ms: int | None = None
+    ) -> int:
+        """Let a delegation token expire later; its owner and its renewers may do this.
+
+        Args:
+            hmac: the token, or its HMAC: as a `Secret` or as text in base64, or its bytes.
+            renew_period_ms: how long the token is valid from now; None for the broker's limit.
+
+        Returns:
+            When the token now expires, in ms since the epoch.
+
+        Raises:
+            BrokerError: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH, or an
+                error as for `create_delegation_token`.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.0.
+        """
+        period_ms = (
+            None if renew_period_ms is None else checked_number("renew_period_ms", renew_period_ms, 1, INT64_MAX)
+        )
+        return await self._do(self._actions.renew_delegation_token(checked_hmac(hmac), period_ms))
+
+    async def expire_delegation_token(
+        self, hmac: DelegationToken | Secret | str | bytes, expiry_period_ms: int | None = None
+    ) -> int:
+        """Let a delegation token expire at another time, or remove it; its owner and its renewers may do this.
+
+        Args:
+            hmac: the token, or its HMAC: as a `Secret` or as text in base64, or its bytes.
+            expiry_period_ms: when the token expires, from now; None removes it at once.
+
+        Returns:
+            When the token expires, in ms since the epoch.
+
+        Raises:
+            BrokerError: as for `renew_delegation_token`.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.0.
+        """
+        period_ms = expiry_period_ms
+        if period_ms is not None:
+            period_ms = checked_number("expiry_period_ms", period_ms, 0, INT64_MAX)
+        return await self._do(self._actions.expire_delegation_token(checked_hmac(hmac), period_ms))
+
+    async def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
+        """Return delegation tokens that this client may see.
+
+        Args:
+            owners: only tokens that one of these principals owns, has requested or may renew; None for all tokens.
+
+        Raises:
+            BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.0.
+        """
+        chosen = None if owners is None else checked_principals("owners", owners)
+        return await self._do(self._actions.describe_delegation_tokens(chosen))
 
     async def list_groups(
         self,
@@ -1022,6 +1154,20 @@ class Admin(Hinting, hints=ADMIN):
     def client_id(self) -> str:
         """The `client_id` option."""
         return self._options.client_id
+
+    async def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id under which brokers know this client's metrics, as 22 characters (KIP-714).
+
+        Args:
+            timeout_ms: how long to wait for a broker to give it.
+
+        Raises:
+            RequestTimedOut: no broker has given an id in time.
+            UnsupportedVersion: the brokers do not want the metrics of clients.
+            LocalProtocolError: `enable_metrics_push` is False.
+            Closed: the admin is not started or is closed.
+        """
+        return await self._running()[0].client_instance_id(checked_timeout_ms(timeout_ms))
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; any thread may call this. docs/observability.md lists them.

@@ -31,6 +31,10 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; kafkawire does not have the first version, from 1.1
         ApiKey.DESCRIBE_LOG_DIRS: "2.0 or later",  # the same
         ApiKey.DELETE_GROUPS: "1.1 or later",  # KIP-229
+        ApiKey.CREATE_DELEGATION_TOKEN: "2.0 or later",  # KIP-48; the same
+        ApiKey.RENEW_DELEGATION_TOKEN: "2.0 or later",  # the same
+        ApiKey.EXPIRE_DELEGATION_TOKEN: "2.0 or later",  # the same
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: "2.0 or later",  # the same
         ApiKey.ELECT_LEADERS: "2.2 or later",  # KIP-183
         ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 or later",  # KIP-339
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4 or later",  # KIP-455
@@ -41,6 +45,9 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.DESCRIBE_TRANSACTIONS: "3.0 or later",  # KIP-664
         ApiKey.LIST_TRANSACTIONS: "3.0 or later",  # KIP-664
         ApiKey.LIST_CONFIG_RESOURCES: "3.7 or later, without ZooKeeper",  # KIP-714, as ListClientMetricsResources
+        ApiKey.UPDATE_FEATURES: "2.7 or later",  # KIP-584
+        ApiKey.UNREGISTER_BROKER: "2.8 or later, without ZooKeeper",  # KIP-631
+        ApiKey.DESCRIBE_QUORUM: "3.3 or later, without ZooKeeper",  # KIP-642; before, only controllers had it
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8 or later, without ZooKeeper",  # KIP-966
     }
 )
@@ -58,6 +65,8 @@ _FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType(
         (ApiKey.DESCRIBE_CLUSTER, "include_fenced_brokers"): "4.0 or later",  # KIP-1073
         (ApiKey.LIST_CONFIG_RESOURCES, "resource_types"): "4.1 or later",  # KIP-1142
         (ApiKey.LIST_TRANSACTIONS, "transactional_id_pattern"): "4.1 or later",  # KIP-1152
+        (ApiKey.CREATE_DELEGATION_TOKEN, "owner_principal_name"): "3.3 or later",  # KIP-373
+        (ApiKey.UPDATE_FEATURES, "validate_only"): "3.3 or later",  # KIP-778
         (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): "4.1 or later",  # KIP-860
     }
 )

@@ -17,7 +17,14 @@ from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
-from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError, NeverAnswered
+from kafkawire.sdk.errors import (
+    Closed,
+    ConnectFailed,
+    KafkaWireError,
+    LocalProtocolError,
+    NeverAnswered,
+    RequestTimedOut,
+)
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.routing.call import Call
@@ -95,6 +102,7 @@ class ClientCore:
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(self.router, self.machines, network or tcp, settings, name)
         self._telemetry = Telemetry(self.router, options, random_fraction, wall_ms)
+        self._has_telemetry = options.enable_metrics_push
         if options.enable_metrics_push:
             self.machines.append(self._telemetry)
         if options.metrics_reporter is not None:
@@ -153,6 +161,25 @@ class ClientCore:
             Closed: the client has ended.
         """
         return self.driver.perform(work)
+
+    async def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id that a broker has given this client for its metrics; can be called on any loop.
+
+        Args:
+            timeout_ms: how long to wait for it.
+
+        Raises:
+            LocalProtocolError: `enable_metrics_push` is False.
+            UnsupportedVersion: the brokers do not want metrics of clients.
+            RequestTimedOut: there is no id yet.
+            Closed: the client has ended.
+        """
+        if not self._has_telemetry:
+            raise LocalProtocolError("client_instance_id: brokers give an id only with enable_metrics_push=True")
+        promise = self.driver.ask(self._telemetry.ask_instance_id)
+        if not await promise.within(timeout_ms):
+            promise.fail(RequestTimedOut(f"no broker has given the {self._name} an instance id within {timeout_ms} ms"))
+        return await promise
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; can be called from any thread."""

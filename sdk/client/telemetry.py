@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.messages.push_telemetry import PushTelemetryRequest,
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.compression.table import compress
 from kafkawire.sdk.routing.call import ANY_BROKER, Answer, Call, Coordinator, Node, Purpose, Target
@@ -83,12 +83,38 @@ class Telemetry:
         self._pushed_ms = self._begun_ms
         self._pushed: dict[MetricName, float] = {}
         self._last: tuple[Promise[None], int] | None = None
+        #: Those who wait for the instance id.
+        self._askers: list[Promise[str]] = []
+        #: Why there will never be an instance id.
+        self._refusal: KafkaWireError | None = None
         self._lines = LogLimit(logger)
 
     @property
     def is_subscribed(self) -> bool:
         """Whether a broker wants this client's metrics."""
         return self._is_on and self._subscription is not None
+
+    def ask_instance_id(self, promise: Promise[str], now_ms: int) -> None:
+        """Keep the promise with the id that a broker has given this client, as text, once there is one.
+
+        It fails with `UnsupportedVersion` if the brokers do not offer telemetry, or with the error that ended it.
+        """
+        # Those whose patience has ended have failed their promises.
+        self._askers = [*(asker for asker in self._askers if not asker.done), promise]
+        self._tell_askers()
+
+    def _tell_askers(self, error: KafkaWireError | None = None) -> None:
+        """Answer those who wait for the instance id, if the id is known or will never be."""
+        self._refusal = error or self._refusal
+        has_id = self._instance_id != ZERO_UUID
+        if not has_id and self._is_on:
+            return
+        askers, self._askers = self._askers, []
+        for asker in askers:
+            if has_id:
+                asker.keep(format_uuid(self._instance_id))
+            else:
+                asker.fail(self._refusal or Closed("the client has ended"))
 
     def finish(self, promise: Promise[None], now_ms: int) -> None:
         """Push for the last time; the promise is kept after the push, or `LAST_PUSH_MS` later."""
@@ -123,6 +149,7 @@ class Telemetry:
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """Stop, because the client has ended."""
         self._is_on = False
+        self._tell_askers(error)
         if self._last is not None:
             self._last[0].keep(None)
 
@@ -139,6 +166,7 @@ class Telemetry:
             return
         response = call.answer
         self._instance_id = response.client_instance_id
+        self._tell_askers()
         interval_ms = response.push_interval_ms if response.push_interval_ms > 0 else _INTERVAL_MS
         if not response.requested_metrics:
             self._due_ms = now_ms + interval_ms  # no metrics are wanted at present: ask again later
@@ -245,9 +273,11 @@ class Telemetry:
         code = error.code if isinstance(error, BrokerError) else None
         if isinstance(error, UnsupportedVersion | Closed) or code is ErrorCode.UNSUPPORTED_VERSION:
             self._is_on = False
+            self._tell_askers(error)
             return
         if code in _FINAL:
             self._is_on = False
+            self._tell_askers(error)
             self._lines.warning("off", now_ms, "metrics are no longer pushed: %s", error)
             return
         self._lines.warning("failed", now_ms, "metrics were not pushed: %s", error)

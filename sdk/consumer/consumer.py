@@ -617,6 +617,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         return health_of(self._started(), monotonic_ms())
 
+    async def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id under which brokers know this client's metrics, as 22 characters (KIP-714).
+
+        Arguments and errors are those of `Producer.client_instance_id`.
+        """
+        return await self._started().client.client_instance_id(checked_timeout_ms(timeout_ms))
+
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; any thread may call this. docs/observability.md lists them.
 
@@ -756,13 +763,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         core = self._started()
         core.seek(checked_partitions(partitions) if partitions else core.assignment.assigned, place)
 
-    def _chosen(
-        self, topics: tuple[Any, ...], pattern: str | None = None, excluded_pattern: str | None = None
-    ) -> Subscription:
+    def _chosen(self, topics: tuple[Any, ...], pattern: str | None = None, excluded: str | None = None) -> Subscription:
         """Return the topics or pattern to subscribe to; see `subscribe` for the errors."""
         if self._by_hand:
             raise LocalProtocolError("subscribe: this consumer uses assign; create another one to subscribe")
-        return choose_topics(self._options, topics, pattern, excluded_pattern)
+        return choose_topics(self._options, topics, pattern, excluded)
 
     def _check_open(self) -> None:
         if self._closing is not None:
@@ -781,11 +786,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return core
 
     def _check_reads(self) -> None:
-        """Raise an error if there is nothing to read, because a read would wait forever.
-
-        Raises:
-            LocalProtocolError: the consumer has neither a subscription nor partitions.
-        """
+        """Raise `LocalProtocolError` if there is nothing to read, because a read would wait forever."""
         if self._subscription is None and not self._by_hand:
             raise LocalProtocolError("there is nothing to read: subscribe to topics, or assign partitions")
 

@@ -368,6 +368,20 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """The `client_id` option."""
         return self._options.client_id
 
+    async def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id under which brokers know this client's metrics, as 22 characters (KIP-714).
+
+        Args:
+            timeout_ms: how long to wait for a broker to give it.
+
+        Raises:
+            RequestTimedOut: no broker has given an id in time.
+            UnsupportedVersion: the brokers do not want the metrics of clients.
+            LocalProtocolError: `enable_metrics_push` is False.
+            Closed: the producer is not started or is closed.
+        """
+        return await self._started().client.client_instance_id(checked_timeout_ms(timeout_ms))
+
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; any thread may call this. docs/observability.md lists them.
 

@@ -27,6 +27,9 @@ from kafkawire.sdk.admin.descriptions import (
     ReplicaLogDirs,
     TopicPartitionReplica,
 )
+from kafkawire.sdk.admin.feature_updates import FeatureUpdate
+from kafkawire.sdk.admin.quorum_values import QuorumInfo
+from kafkawire.sdk.admin.token_values import DelegationToken
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.protocol.tables import enums
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.routing.metadata import Topic
+    from kafkawire.sdk.secret import Secret
 
 __all__ = ["Admin"]
 
@@ -234,6 +238,42 @@ class Admin(Hinting, hints=ADMIN):
     def describe_features(self, node_id: int | None = None) -> FeatureMetadata:
         """Return the features of the cluster (KIP-584); see `kafkawire.Admin.describe_features`."""
         return result_of(self._inner.describe_features, node_id)
+
+    def update_features(
+        self, updates: Mapping[str, int | FeatureUpdate], *, validate_only: bool = False
+    ) -> ItemResults[str, None]:
+        """Change the finalized levels of features (KIP-584); see `kafkawire.Admin.update_features`."""
+        return result_of(self._inner.update_features, updates, validate_only=validate_only)
+
+    def describe_metadata_quorum(self) -> QuorumInfo:
+        """Return the KRaft quorum that keeps the cluster's metadata; see `kafkawire.Admin.describe_metadata_quorum`."""
+        return result_of(self._inner.describe_metadata_quorum)
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Remove the registration of a broker that is gone for good; see `kafkawire.Admin.unregister_broker`."""
+        result_of(self._inner.unregister_broker, broker_id)
+
+    def create_delegation_token(
+        self, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None
+    ) -> DelegationToken:
+        """Create a delegation token; see `kafkawire.Admin.create_delegation_token`."""
+        return result_of(self._inner.create_delegation_token, owner, renewers, max_lifetime_ms)
+
+    def renew_delegation_token(
+        self, hmac: DelegationToken | Secret | str | bytes, renew_period_ms: int | None = None
+    ) -> int:
+        """Let a delegation token expire later; see `kafkawire.Admin.renew_delegation_token`."""
+        return result_of(self._inner.renew_delegation_token, hmac, renew_period_ms)
+
+    def expire_delegation_token(
+        self, hmac: DelegationToken | Secret | str | bytes, expiry_period_ms: int | None = None
+    ) -> int:
+        """Let a delegation token expire at another time; see `kafkawire.Admin.expire_delegation_token`."""
+        return result_of(self._inner.expire_delegation_token, hmac, expiry_period_ms)
+
+    def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
+        """Return delegation tokens that this client may see; see `kafkawire.Admin.describe_delegation_tokens`."""
+        return result_of(self._inner.describe_delegation_tokens, owners)
 
     def list_groups(
         self,
@@ -484,6 +524,10 @@ class Admin(Hinting, hints=ADMIN):
     def client_id(self) -> str:
         """The `client_id` option."""
         return self._inner.client_id
+
+    def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id under which brokers know this client's metrics; see `kafkawire.Admin.client_instance_id`."""
+        return result_of(self._inner.client_instance_id, timeout_ms)
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; see `kafkawire.Admin.metrics`."""

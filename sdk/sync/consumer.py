@@ -255,6 +255,10 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """The `client_id` option."""
         return self._inner.client_id
 
+    def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id under which brokers know this client's metrics; see `kafkawire.Consumer.client_instance_id`."""
+        return result_of(self._inner.client_instance_id, timeout_ms)
+
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; see `kafkawire.Consumer.metrics`."""
         return self._inner.metrics()

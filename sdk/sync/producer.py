@@ -192,6 +192,10 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """The `client_id` option."""
         return self._inner.client_id
 
+    def client_instance_id(self, timeout_ms: int) -> str:
+        """Return the id under which brokers know this client's metrics; see `kafkawire.Producer.client_instance_id`."""
+        return result_of(self._inner.client_instance_id, timeout_ms)
+
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; see `kafkawire.Producer.metrics`."""
         return self._inner.metrics()

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         ReplicaLogDirs,
         TopicPartitionReplica,
     )
+    from kafkawire.sdk.admin.feature_updates import FeatureUpdate
+    from kafkawire.sdk.admin.quorum_values import QuorumInfo, QuorumReplica
+    from kafkawire.sdk.admin.token_values import DelegationToken
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,
         FencedProducer,
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
         ConfigSource,
         ConfigType,
         ElectionType,
+        FeatureUpgradeType,
         OffsetTimestamp,
     )
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -75,6 +79,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.records.content import HeadersInput
     from kafkawire.sdk.routing.metadata import ClusterBroker, Partition, Topic
     from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+    from kafkawire.sdk.secret import Secret
     from kafkawire.sdk.transport.wire import Address, Network
     from kafkawire.sdk.version import __version__
 
@@ -106,10 +111,13 @@ __all__ = [
     "ConsumerInterceptor",
     "ConsumerKeywords",
     "CreatedTopic",
+    "DelegationToken",
     "Delivery",
     "ElectionType",
     "ErrorCode",
     "FeatureMetadata",
+    "FeatureUpdate",
+    "FeatureUpgradeType",
     "FencedProducer",
     "GroupDescription",
     "GroupLag",
@@ -141,11 +149,14 @@ __all__ = [
     "Producer",
     "ProducerInterceptor",
     "ProducerKeywords",
+    "QuorumInfo",
+    "QuorumReplica",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
     "ReplicaLogDirs",
     "ReplicaRacks",
+    "Secret",
     "Subscriptions",
     "TimestampType",
     "TokenProvider",
@@ -188,10 +199,13 @@ _HOMES = {
     "ConsumerInterceptor": "sdk.consumer.reading.hooks",
     "ConsumerKeywords": "sdk.client.keywords",
     "CreatedTopic": "sdk.admin.descriptions",
+    "DelegationToken": "sdk.admin.token_values",
     "Delivery": "sdk.producer.engine",
     "ElectionType": "sdk.protocol.tables.enums",
     "ErrorCode": "sdk.protocol.tables.error_codes",
     "FeatureMetadata": "sdk.admin.descriptions",
+    "FeatureUpdate": "sdk.admin.feature_updates",
+    "FeatureUpgradeType": "sdk.protocol.tables.enums",
     "FencedProducer": "sdk.admin.transaction_descriptions",
     "GroupDescription": "sdk.admin.descriptions",
     "GroupLag": "sdk.admin.descriptions",
@@ -223,11 +237,14 @@ _HOMES = {
     "Producer": "sdk.producer.producer",
     "ProducerInterceptor": "sdk.producer.hooks",
     "ProducerKeywords": "sdk.client.keywords",
+    "QuorumInfo": "sdk.admin.quorum_values",
+    "QuorumReplica": "sdk.admin.quorum_values",
     "RebalanceListener": "sdk.consumer.listener",
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.outcome",
     "ReplicaLogDirs": "sdk.admin.descriptions",
     "ReplicaRacks": "sdk.groups.assignor",
+    "Secret": "sdk.secret",
     "Subscriptions": "sdk.groups.assignor",
     "TimestampType": "sdk.records",
     "TokenProvider": "sdk.client.security_options",

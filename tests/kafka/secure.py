@@ -63,6 +63,7 @@ def _settings(certificates: Certificates) -> dict[str, str]:
         "ssl.principal.mapping.rules": r"RULE:^CN=([^,]+).*$/$1/,DEFAULT".replace("\\", "\\\\"),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",
+        "delegation.token.secret.key": "the key of all nodes",
     }
     for listener in ("sasl_plaintext", "sasl_ssl"):
         for mechanism, module in _LOGIN_MODULES.items():

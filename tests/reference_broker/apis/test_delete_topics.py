@@ -88,7 +88,7 @@ _BOTH = "You may not specify both topic name and topic id."
 )
 def test_topic_meant_twice(bench, monkeypatch, states, answers, is_there):
     """Apache Kafka gives the same answers."""
-    monkeypatch.setattr(bench.store, "_new_uuid", lambda: _ID)
+    monkeypatch.setattr(bench.store, "new_uuid", lambda: _ID)
     bench.create()
     request = DeleteTopicsRequest([State(*state) for state in states], timeout_ms=60_000)
     results = bench.ask(request).responses

@@ -1,18 +1,27 @@
 """UpdateFeatures disables features, and refuses anything else, as an Apache Kafka 3 controller without features does.
 
-Method: call the handlers of the controller's broker, without sockets, after another program has finalized a feature.
+A standalone broker refuses to lower a level.
+
+Method: call the handlers of the controller's broker, without sockets, after another program has finalized a feature;
+send the requests of `admin_cases.py`, with Kafka's answers, to a standalone broker.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import FeatureUpgradeType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import FEATURE, FinalizedFeature, FinalizedFeatures
 from kafkawire.sdk.registry.registry import SetData
+from tests.reference_broker.apis.admin_cases import admin_cases
+from tests.reference_broker.apis.asked_bench import check_admin
+from tests.reference_broker.apis.asked_cases import Case, name_of
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
+from tests.reference_broker.broker_bench import BrokerBench
 
 VERSIONS = (0, 1)
 NEWEST = VERSIONS[-1]
@@ -120,3 +129,8 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker) -> None:
     response = broker.ask(disabling("f"), NEWEST)
     found = (response.error_code, response.error_message, response.results)
     assert found == (ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.", ())
+
+
+@pytest.mark.parametrize("case", admin_cases(ApiKey.UPDATE_FEATURES), ids=name_of)
+def test_answers_of_a_standalone_broker(case: Case) -> None:
+    check_admin(BrokerBench(MemoryDisk()), case)

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 def listeners(host="127.0.0.1", port=9092, **options):
     found = read_listeners(read_options(options), host, port, "this-machine")
-    return [(name, tuple(bind), tuple(advertised)) for name, bind, advertised in found]
+    return [(name, tuple(bind), tuple(advertised)) for name, bind, advertised, _ in found]
 
 
 @pytest.mark.parametrize(

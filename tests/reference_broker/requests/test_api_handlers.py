@@ -159,19 +159,24 @@ def test_own_handlers_stand_beside_the_brokers():
 def registered():
     """Handlers with two scopes, for APIs that have no handler; one of them runs only on a controller."""
     load()
-    before = dict(REGISTERED)
+    before = {key for key, _ in REGISTERED}
     serves(ApiKey.ENVELOPE, scope=Scope.CLUSTER, only_on_controller=True)(handle)
-    serves(ApiKey.DESCRIBE_QUORUM, scope=Scope.ALONE)(handle)
+    serves(ApiKey.VOTE, scope=Scope.ALONE)(handle)
     yield before
-    for key in (ApiKey.ENVELOPE, ApiKey.DESCRIBE_QUORUM):
-        del REGISTERED[key]
+    del REGISTERED[ApiKey.ENVELOPE, Scope.CLUSTER], REGISTERED[ApiKey.VOTE, Scope.ALONE]
 
 
 ONLY_ALONE = {
+    ApiKey.ADD_RAFT_VOTER,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.DESCRIBE_QUORUM,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.PUSH_TELEMETRY,
+    ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.UNREGISTER_BROKER,
 }
 
 
@@ -185,18 +190,23 @@ ONLY_IN_CLUSTER = {
     ApiKey.LEADER_AND_ISR,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.STOP_REPLICA,
-    ApiKey.UPDATE_FEATURES,
     ApiKey.UPDATE_METADATA,
 }
 
 
 def test_a_broker_serves_the_apis_of_its_scope(registered):
     alone, cluster = load(), load(scope=Scope.CLUSTER)
-    assert {*alone.handlers} == {*registered, ApiKey.DESCRIBE_QUORUM} - ONLY_IN_CLUSTER
+    assert {*alone.handlers} == {*registered, ApiKey.VOTE} - ONLY_IN_CLUSTER
     assert {*cluster.handlers} == {*registered, ApiKey.ENVELOPE} - ONLY_ALONE
     for served in (alone, cluster):
         assert list(served.handlers) == sorted(served.handlers)
         served.apis.check_served({key: each.versions for key, each in served.handlers.items()})
+
+
+def test_an_api_may_have_a_handler_for_each_scope():
+    alone, cluster = (load(scope=scope).handlers[ApiKey.UPDATE_FEATURES] for scope in (Scope.ALONE, Scope.CLUSTER))
+    assert alone.handle is not cluster.handle
+    assert (alone.versions, cluster.versions) == ((0, 2), (0, 1))
 
 
 def test_scopes_of_own_handlers():
@@ -251,7 +261,7 @@ def test_stable_versions_are_served_unless_said_otherwise():
         (
             (GREET, lambda a, b, *, grops: None),
             TypeError,
-            "takes unknown parameters grops; available parts: advertised, broker_configs, con",
+            "takes unknown parameters grops; available parts: advertised, broker_configs, cli",
         ),
         ((GREET, handle, 5), TypeError, "Greet: versions must be a VersionRange, got 5"),
         (

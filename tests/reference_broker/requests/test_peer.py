@@ -1,4 +1,4 @@
-"""The text form of a peer contains everything that is known about it."""
+"""The text form of a peer contains everything that is known about it, and its loss is told once."""
 
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.requests.peer import ANONYMOUS, Peer
@@ -13,3 +13,15 @@ def test_shown_for_the_log():
     assert str(peer) == "User:ANONYMOUS at /10.0.0.7 on INTERNAL"
     peer.software_name, peer.software_version = "kafkawire", "1.0"
     assert str(peer) == "User:ANONYMOUS at /10.0.0.7 (kafkawire 1.0) on INTERNAL"
+
+
+def test_a_lost_connection_is_told_once():
+    told = []
+    peer = Peer(LISTENER, "10.0.0.7", 5000)
+    assert peer.port == 5000
+    peer.farewells["a"] = lambda: told.append("replaced")
+    peer.farewells["a"] = lambda: told.append("a")
+    peer.farewells["b"] = lambda: told.append("b")
+    peer.lost()
+    peer.lost()
+    assert told == ["a", "b"]

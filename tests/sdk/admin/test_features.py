@@ -1,23 +1,31 @@
 """Features are read from a broker at the time of the call, either from any broker or from the one that was named.
 
-Method: call two scripted in-memory brokers, then the reference broker, which finalizes features.
+They are changed by the controller, all together or, by an older one, each for itself.
+
+Method: call scripted in-memory brokers, then the reference broker, which finalizes features.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from kafkawire.sdk.admin.admin import Admin
-from kafkawire.sdk.admin.descriptions import FeatureMetadata
+from kafkawire.sdk.admin.descriptions import FeatureMetadata, ItemResults
+from kafkawire.sdk.admin.feature_updates import FeatureUpdate
+from kafkawire.sdk.errors import KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import FeatureUpgradeType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.testing import Broker
-from tests.sdk.admin.administering import Pair
-from tests.sdk.scripted_broker import Responder
+from tests.sdk.admin.administering import REQUEST_TIMEOUT_MS, Pair, administering
+from tests.sdk.scripted_broker import Responder, StoringBroker
 
 
 def with_features(usual: Responder, last: int, epoch: int) -> Responder:
@@ -62,3 +70,67 @@ def test_the_reference_broker_has_features() -> None:
 
     with Broker() as broker:
         asyncio.run(run(broker.bootstrap))
+
+
+Update, Updated = messages.UpdateFeaturesRequest, messages.UpdateFeaturesResponse
+
+
+def updating(response: Updated, version: int | None = None) -> tuple[list[Any], list[Any]]:
+    """Return what an admin sends, and what it makes of a response."""
+    results: list[Any] = []
+    asked: list[Any] = []
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.UPDATE_FEATURES] = lambda request: response
+        updates = {"a": 1, "b": FeatureUpdate(0, FeatureUpgradeType.UNSAFE_DOWNGRADE)}
+        try:
+            results.append(await admin.update_features(updates))
+        except KafkaWireError as error:
+            results.append(error)
+        asked.extend(broker.asked(ApiKey.UPDATE_FEATURES))
+
+    administering(test, {} if version is None else {ApiKey.UPDATE_FEATURES: version})
+    return asked, results
+
+
+def test_all_features_are_changed_together() -> None:
+    asked, results = updating(Updated())
+    assert results == [ItemResults({"a": None, "b": None}, {})]
+    assert asked == [
+        Update(REQUEST_TIMEOUT_MS, [Update.FeatureUpdateKey("a", 1), Update.FeatureUpdateKey("b", 0, upgrade_type=3)])
+    ]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_older_broker_changes_each_feature(version: int) -> None:
+    Result = Updated.UpdatableFeatureResult
+    response = Updated(results=[Result("a"), Result("b", ErrorCode.INVALID_REQUEST, "no")])
+    asked, [results] = updating(response, version)
+    assert results.values == {"a": None}
+    assert str(results.errors["b"]) == "INVALID_REQUEST: update feature b: no"
+    (request,) = asked
+    first, second = request.feature_updates
+    assert (first.allow_downgrade, second.allow_downgrade) == ((False, True) if version == 0 else (False, False))
+    assert (first.upgrade_type, second.upgrade_type) == ((1, 1) if version == 0 else (1, 3))
+
+
+def test_a_refused_change() -> None:
+    _, [error] = updating(Updated(0, ErrorCode.INVALID_UPDATE_VERSION, "all failed"))
+    assert str(error) == "INVALID_UPDATE_VERSION: update features: all failed"
+
+
+def test_a_response_that_leaves_out_a_feature() -> None:
+    _, [error] = updating(Updated(results=[Updated.UpdatableFeatureResult("a")]), 1)
+    assert isinstance(error, RemoteProtocolError)
+    assert "feature b" in str(error)
+
+
+def test_a_check_only() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.UPDATE_FEATURES] = lambda request: Updated()
+        await admin.update_features({"a": 1}, validate_only=True)
+        (request,) = broker.asked(ApiKey.UPDATE_FEATURES)
+        assert isinstance(request, Update)
+        assert request.validate_only
+
+    administering(test)

@@ -39,10 +39,17 @@ APIS: dict[ApiKey, Action] = {
     ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions({"t": 3}),
     ApiKey.ALTER_REPLICA_LOG_DIRS: lambda admin: all_of(admin.alter_replica_log_dirs({REPLICA: "/d"})),
     ApiKey.DESCRIBE_LOG_DIRS: lambda admin: all_of(admin.describe_log_dirs(1)),
+    ApiKey.CREATE_DELEGATION_TOKEN: lambda admin: admin.create_delegation_token(),
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda admin: admin.renew_delegation_token(b"x"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda admin: admin.expire_delegation_token(b"x"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda admin: admin.describe_delegation_tokens(),
     ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", {}),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
+    ApiKey.UPDATE_FEATURES: lambda admin: admin.update_features({"f": 1}),
+    ApiKey.UNREGISTER_BROKER: lambda admin: admin.unregister_broker(7),
+    ApiKey.DESCRIBE_QUORUM: lambda admin: admin.describe_metadata_quorum(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda admin: admin.describe_topics("t", include_eligible_leaders=True),
     ApiKey.DELETE_RECORDS: lambda admin: all_of(admin.delete_records({T0: None})),
     ApiKey.DELETE_GROUPS: lambda admin: all_of(admin.delete_groups("g")),
@@ -59,6 +66,11 @@ APIS: dict[ApiKey, Action] = {
 #: For each field, the last version without it, and an operation that needs it.
 FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {
     (ApiKey.ELECT_LEADERS, "election_type"): (0, lambda admin: admin.elect_leaders(ElectionType.UNCLEAN)),
+    (ApiKey.CREATE_DELEGATION_TOKEN, "owner_principal_name"): (
+        2,
+        lambda admin: admin.create_delegation_token("User:alice"),
+    ),
+    (ApiKey.UPDATE_FEATURES, "validate_only"): (0, lambda admin: admin.update_features({"f": 1}, validate_only=True)),
     (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): (
         0,
         lambda admin: admin.alter_partition_reassignments({T0: [1]}, allow_replication_factor_change=False),

@@ -15,7 +15,7 @@ import pytest
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, ConsumerOptions, ProducerOptions, read_options
 from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
-from kafkawire.sdk.errors import Closed, LocalProtocolError, UnsupportedVersion
+from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.metrics.sensor import Sensor
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.get_telemetry_subscriptions import (
@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.messages.push_telemetry import PushTelemetryRequest,
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.compression.table import decompress
 from kafkawire.sdk.routing.call import Purpose
@@ -364,3 +364,51 @@ def test_a_whole_client(io: str, is_on: bool) -> None:
         assert len(broker.asked(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)) == int(is_on)
 
     asyncio.run(run())
+
+
+# The instance id.
+
+
+def instance_id(setting: Setting) -> Promise[str]:
+    promise: Promise[str] = Promise()
+    setting.telemetry.ask_instance_id(promise, setting.simulation.now_ms)
+    return promise
+
+
+def test_the_instance_id_is_told_once_it_is_known() -> None:
+    setting = Setting(requested_metrics=[])
+    early, impatient = instance_id(setting), instance_id(setting)
+    impatient.fail(RequestTimedOut("too late"))
+    assert not early.done
+    another = instance_id(setting)
+    assert setting.telemetry._askers == [early, another], "those without patience are forgotten"
+    setting.run(10_000)
+    for promise in (early, another, instance_id(setting)):
+        assert promise.wait() == format_uuid(CLIENT_ID)
+
+
+def test_brokers_that_give_no_instance_id() -> None:
+    setting = Setting()
+    early = instance_id(setting)
+    setting.telemetry._failed(UnsupportedVersion("not offered"), 0)
+    for promise in (early, instance_id(setting)):
+        with pytest.raises(UnsupportedVersion, match="not offered"):
+            promise.wait()
+
+
+def test_a_client_that_ends_without_an_instance_id() -> None:
+    setting = Setting()
+    early = instance_id(setting)
+    setting.telemetry.fail(Closed("it has ended"), 0)
+    with pytest.raises(Closed, match="it has ended"):
+        early.wait()
+    with pytest.raises(Closed, match="it has ended"):
+        instance_id(setting).wait()
+
+
+def test_an_instance_id_outlives_telemetry() -> None:
+    setting = Setting()
+    setting.codes = [ErrorCode.INVALID_REQUEST]
+    setting.run(100_000)
+    assert setting.telemetry.due_ms(setting.simulation.now_ms) is None
+    assert instance_id(setting).wait() == format_uuid(CLIENT_ID)

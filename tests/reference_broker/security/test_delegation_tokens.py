@@ -1,0 +1,116 @@
+"""Delegation tokens last as long as they should, and clients can log in with them.
+
+Method: send requests to a broker without sockets whose peers the test sets; restart it with another key, and let time
+pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
+from kafkawire.reference_broker.security.credentials import TokenCredentials
+from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS
+from kafkawire.reference_broker.storage.disk.disk import read_file
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from kafkawire.sdk.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kafkawire.sdk.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.token_bench import SECRET_KEY, MemberTokenBench, TokenBench
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+KINDS = pytest.mark.parametrize("kind", [TokenBench, MemberTokenBench])
+
+
+@KINDS
+def test_the_hmac_is_that_of_the_id(kind: type[TokenBench]) -> None:
+    bench = kind()
+    response = bench.create()
+    assert response.hmac == hmac.new(SECRET_KEY.encode(), response.token_id.encode(), hashlib.sha512).digest()
+    credentials: TokenCredentials = bench.core.tokens
+    credential = credentials.token_credential(response.token_id)
+    assert credential is not None
+    assert credential.owner == KafkaPrincipal(USER, "alice")
+    assert base64.b64decode(credential.hmac) == response.hmac
+    assert credential.expires_ms == response.expiry_timestamp_ms
+    assert credentials.token_credential("other") is None
+
+
+def test_no_secret_is_stored() -> None:
+    bench = TokenBench()
+    response = bench.create()
+    stored = read_file(bench.disk, DELEGATION_TOKENS)
+    assert response.token_id.encode() in stored
+    for secret in (bytes(response.hmac), base64.b64encode(response.hmac), SECRET_KEY.encode()):
+        assert secret not in stored
+    assert SECRET_KEY not in repr(bench.core.options)
+
+
+def test_another_secret_key_makes_other_hmacs() -> None:
+    disk = MemoryDisk()
+    bench = TokenBench(disk)
+    response = bench.create()
+    bench.core.close()
+    again = TokenBench(disk, delegation_token_secret_key="another")
+    (token,) = again.ask_as("alice", DescribeDelegationTokenRequest(None)).tokens
+    assert token.token_id == response.token_id
+    assert token.hmac != response.hmac
+    unknown = again.ask_as("alice", RenewDelegationTokenRequest(response.hmac, -1))
+    assert unknown.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+@KINDS
+def test_expired_tokens_are_removed_at_intervals(kind: type[TokenBench]) -> None:
+    bench = kind(delegation_token_expiry_check_interval_ms=100_000)
+    short, long = bench.create(max_lifetime_ms=10_000), bench.create()
+    bench.advance(59_999)
+    assert bench.token_ids() == [short.token_id, long.token_id], "an expired token is shown until it is removed"
+    bench.advance(1)
+    assert bench.token_ids() == [long.token_id]
+    third = bench.create(max_lifetime_ms=99_999)
+    bench.advance(100_000)
+    assert bench.token_ids() == [long.token_id]
+    unknown = bench.ask_as("alice", RenewDelegationTokenRequest(third.hmac, -1))
+    assert unknown.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    bench.advance(DAY_MS)
+    assert bench.token_ids() == [], "nobody has renewed the other one"
+
+
+@KINDS
+def test_a_renewed_token_is_kept_until_its_maximum_lifetime(kind: type[TokenBench]) -> None:
+    bench = kind(delegation_token_expiry_time_ms=DAY_MS, delegation_token_max_lifetime_ms=DAY_MS * 3 // 2)
+    response = bench.create()
+    bench.advance(DAY_MS - 1)
+    renewed = bench.ask_as("alice", RenewDelegationTokenRequest(response.hmac, -1))
+    assert renewed.expiry_timestamp_ms == response.max_timestamp_ms == response.issue_timestamp_ms + DAY_MS * 3 // 2
+    bench.advance(DAY_MS // 2)
+    assert bench.token_ids() == [response.token_id]
+    bench.advance(3_600_000)
+    assert bench.token_ids() == []
+
+
+@KINDS
+def test_times_beyond_what_the_protocol_can_say(kind: type[TokenBench]) -> None:
+    longest = 2**63 - 1
+    bench = kind(delegation_token_max_lifetime_ms=longest, delegation_token_expiry_time_ms=longest)
+    response = bench.create(max_lifetime_ms=longest)
+    assert (response.expiry_timestamp_ms, response.max_timestamp_ms) == (longest, longest)
+    for request in (RenewDelegationTokenRequest, ExpireDelegationTokenRequest):
+        assert bench.ask_as("alice", request(response.hmac, longest)).expiry_timestamp_ms == longest
+
+
+@KINDS
+def test_too_many_tokens(kind: type[TokenBench]) -> None:
+    bench = kind()
+    bench.core.tokens._store.tokens_max = 2
+    first = bench.create()
+    bench.create()
+    assert bench.create().error_code == ErrorCode.POLICY_VIOLATION
+    bench.ask_as("alice", ExpireDelegationTokenRequest(first.hmac, -1))
+    assert bench.create().error_code == ErrorCode.NONE
