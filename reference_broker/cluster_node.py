@@ -35,6 +35,7 @@ from kafkawire.reference_broker.storage.directory.log_directory import LogDirect
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.disk.disk import Lock
 from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.sdk.clock import monotonic_ns
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.uuids import format_uuid
@@ -141,6 +142,7 @@ def core_of_member(
     options: BrokerOptions,
     new_id: Callable[[], str],
     served: ServedApis,
+    clock_ns: Callable[[], int] | None = None,
 ) -> Core:
     """Return the core of a cluster member, which accepts requests from then on.
 
@@ -151,9 +153,10 @@ def core_of_member(
         options: broker options.
         new_id: creates the ids of members and of fetch sessions.
         served: the APIs of the broker.
+        clock_ns: see `Core`.
     """
     member = ClusterMember(membership, directory, prepared.expected)
-    return Core(member, directory, options, new_id, membership.services.clock(), served)
+    return Core(member, directory, options, new_id, membership.services.clock(), served, clock_ns)
 
 
 def _places(directory: LogDirectory, prepared: Prepared) -> list[LogPlace]:
@@ -258,7 +261,9 @@ class ClusterNode:
             links = self._links(options)
             membership = self._membership_of(registry, prepared, options, endpoints, links, services)
             self._opened = _Opened(registry, membership, links)
-            core = core_of_member(membership, directory, prepared, options, lambda: str(uuid.uuid4()), served)
+            core = core_of_member(
+                membership, directory, prepared, options, lambda: str(uuid.uuid4()), served, monotonic_ns
+            )
             undo.pop_all()
         for each in links:
             each.start()

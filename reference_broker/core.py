@@ -21,12 +21,16 @@ from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
+from kafkawire.reference_broker.metadata.sources import Sources
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.security.delegation_tokens import DelegationTokens
+from kafkawire.reference_broker.security.quotas.quotas import Quotas
+from kafkawire.reference_broker.security.quotas.rates import Window
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.telemetry.client_metrics import ClientMetrics
@@ -64,6 +68,7 @@ class Core:
         new_id: returns a unique text for the ids of members and fetch sessions.
         now_ms: the current time.
         served: the APIs to serve, from `load`.
+        clock_ns: a clock that is never set back, for the quotas; None for that of the timers.
 
     Attributes:
         options: the current options; handlers and parts re-read them at each use.
@@ -82,6 +87,7 @@ class Core:
         parts: the parts that handlers may name, see `PARTS`.
         requests: handles requests.
         timers: pending deadlines.
+        quotas: the quotas of clients.
         topics: creates, changes and deletes topics.
         upkeep: see `Upkeep`.
     """
@@ -94,6 +100,7 @@ class Core:
         new_id: Callable[[], str],
         now_ms: int,
         served: ServedApis,
+        clock_ns: Callable[[], int] | None = None,
     ) -> None:
         self._control = control
         self.directory = directory
@@ -149,11 +156,20 @@ class Core:
         more_parts = control.begin(self.replicas, self.groups)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
+        self.quotas = _quotas(options, sources)
+        clock = directory.services.clock
+        self._throttling = Throttling(self.quotas, clock_ns or (lambda: clock() * 1_000_000))
         self.parts = {**self._parts(served), **more_parts}
+        self.requests = self._dispatcher(served, computations)
+
+    def _dispatcher(self, served: ServedApis, computations: Computations) -> Dispatcher:
+        options = self.options
         # Repeated parts of responses may take up half of the memory shared by all connections.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
-        self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes, sources.is_controller)
+        return Dispatcher(
+            served, self.parts, services, options.max_frame_bytes, self._sources.is_controller, self._throttling
+        )
 
     def _tokens(self, now_ms: int) -> DelegationTokens:
         sources = self._sources
@@ -178,6 +194,7 @@ class Core:
             "configs": self.configs,
             "directory": self.directory,
             "dynamic_configs": self.dynamic_configs,
+            "entity_configs": self._sources.entity_configs,
             "features": self._control.features,
             "fetch_sessions": self.fetch_sessions,
             "groups": self.groups,
@@ -186,6 +203,7 @@ class Core:
             "producer_ids": self.producer_ids,
             "replicas": self.replicas,
             "tokens": self.tokens,
+            "throttling": self._throttling,
             "topics": self.topics,
             "transactions": self.transactions,
             "verifier": self._verifier,
@@ -279,4 +297,12 @@ def _upkeep_limits(options: BrokerOptions) -> UpkeepLimits:
         cleaner_backoff_ms=max(options.log_cleaner_backoff_ms, 1),
         cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
         is_cleaner_enabled=options.log_cleaner_enable,
+    )
+
+
+def _quotas(options: BrokerOptions, sources: Sources) -> Quotas:
+    return Quotas(
+        sources.entity_configs,
+        Window(options.quota_window_num, options.quota_window_size_seconds * 1_000),
+        Window(options.controller_quota_window_num, options.controller_quota_window_size_seconds * 1_000),
     )

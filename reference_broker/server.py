@@ -37,12 +37,13 @@ from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler, Scope
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.security.quotas.connection_rates import listener_rates
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.timers import Timers
-from kafkawire.sdk.clock import monotonic_ms, now_ms
+from kafkawire.sdk.clock import monotonic_ms, monotonic_ns, now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.transport import fork
@@ -262,6 +263,10 @@ class Broker:
             # Host names are resolved only here; values set later must be addresses.
             others = overrides if text == static_text else read_overrides(text, lambda address: address)
             limits.change(options.max_connections, options.max_connections_per_ip, others)
+            names = [acceptor.listener.name for acceptor in acceptors]
+            core.quotas.connections.change(
+                options.max_connection_creation_rate, listener_rates(names, options, core.broker_configs)
+            )
 
         core.on_options = change_limits
         change_limits(core.options)
@@ -273,6 +278,9 @@ class Broker:
         if self.node is not None:
             await self.node.follow_configs()
         for acceptor in acceptors:
+            acceptor.rates = core.quotas.connections
+            # With a single listener, brokers and clients use the same one.
+            acceptor.is_protected = acceptor.listener.name in self._between_brokers and len(acceptors) > 1
             acceptor.start()
         if self.node is not None:
             await self.node.join()
@@ -287,7 +295,7 @@ class Broker:
             undo.callback(store.directory.abandon)
             addresses = {listener.name: listener.advertised for listener in listeners}
             control = SingleBroker(store, options, addresses, self._served)
-            core = Core(control, store.directory, options, _new_id, self._clock(), self._served)
+            core = Core(control, store.directory, options, _new_id, self._clock(), self._served, monotonic_ns)
             undo.pop_all()
         return core
 

@@ -18,6 +18,10 @@ import pytest
 import kafkawire
 from kafkawire import (
     AlterConfigOperation,
+    ClientQuotaAlteration,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    ClientQuotaFilterComponent,
     ConfigChange,
     ConfigResourceType,
     ConsumerInterceptor,
@@ -26,7 +30,10 @@ from kafkawire import (
     NewTopic,
     OffsetAndMetadata,
     ProducerInterceptor,
+    ScramMechanism,
     TopicPartition,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
     sync,
 )
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
@@ -63,6 +70,15 @@ group_metadata: Any = GroupMetadata
 new_topic: Any = NewTopic
 config_change: Any = ConfigChange
 new_partitions: Any = NewPartitions
+alteration: Any = ClientQuotaAlteration
+component: Any = ClientQuotaFilterComponent
+deletion: Any = UserScramCredentialDeletion
+quota_entity: Any = ClientQuotaEntity
+quota_filter: Any = ClientQuotaFilter
+upsertion: Any = UserScramCredentialUpsertion
+
+ALICE = ClientQuotaEntity("alice")
+SHA_256 = ScramMechanism.SCRAM_SHA_256
 
 
 def keyed(*values: Any) -> list[Any]:
@@ -295,6 +311,43 @@ ADMIN: dict[str, tuple[Call, Any]] = {
     "abort_transaction coordinator": (
         lambda admin, given: admin.abort_transaction(T0, producer_id=1, producer_epoch=0, coordinator_epoch=given),
         (*NUMBERS[1:], 1 << 31),
+    ),
+}
+ADMIN |= {
+    "describe_client_quotas": (
+        lambda admin, given: admin.describe_client_quotas(given),
+        (
+            *(5, "user", [], [component("user")], quota_filter(None), quota_filter(5), quota_filter("user")),
+            *(quota_filter([each]) for each in (None, 5, "user", ("user", None), component("host"), component(5))),
+            *(quota_filter([component("user", each)]) for each in (5, b"a", ["a"])),
+            quota_filter([component("user"), component("user", "a")]),
+        ),
+    ),
+    "alter_client_quotas": (
+        lambda admin, given: admin.alter_client_quotas(given),
+        (
+            *(None, 5, "a", [5], {ALICE: {}}, (ALICE, {}), [alteration(ALICE, {}), alteration(ALICE, {})]),
+            *(alteration(each, {}) for each in (None, 5, "alice", ("alice",), quota_entity(), quota_entity(5))),
+            *(alteration(ALICE, each) for each in (None, 5, "a", ["a"], {5: 1.0}, {"a": "1"}, {"a": True})),
+            alteration(ALICE, {"a": UNWRITABLE}),
+        ),
+    ),
+    "describe_user_scram_credentials": (
+        lambda admin, given: admin.describe_user_scram_credentials(given),
+        (None, 5, b"a", ["a", 5], [["a"]]),
+    ),
+    "alter_user_scram_credentials": (
+        lambda admin, given: admin.alter_user_scram_credentials(given),
+        (
+            *(None, 5, "alice", ["alice"], ("alice", SHA_256)),
+            *(deletion(each, SHA_256) for each in (*TEXTS, "")),
+            *(deletion("alice", each) for each in (None, 1, "SCRAM-SHA-256", UNWRITABLE)),
+            *(upsertion(each, SHA_256, "secret") for each in (*TEXTS, "")),
+            *(upsertion("alice", each, "secret") for each in (None, 1, "SCRAM-SHA-256")),
+            *(upsertion("alice", SHA_256, each) for each in (None, 5, b"secret", "")),
+            *(upsertion("alice", SHA_256, "secret", each) for each in (None, "1", True, 0, 1 << 31, UNWRITABLE)),
+            *(upsertion("alice", SHA_256, "secret", 4_096, each) for each in ("salt", b"", 5)),
+        ),
     ),
 }
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}

@@ -10,14 +10,16 @@ from __future__ import annotations
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
-from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.metadata.topic_controller import Permit, TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import CREATE_PARTITIONS_FIRST_WITH_STRICT_QUOTA
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -28,9 +30,15 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 @serves(ApiKey.CREATE_PARTITIONS, only_on_controller=True)
 def handle(
-    call: Call, request: CreatePartitionsRequest, *, metadata: MetadataCache, topics: TopicController
+    call: Call,
+    request: CreatePartitionsRequest,
+    *,
+    metadata: MetadataCache,
+    throttling: Throttling,
+    topics: TopicController,
 ) -> Work[CreatePartitionsResponse | DelayedOperation]:
     """Handle CreatePartitions; the response waits until the partitions are durable, or until the timeout."""
+    permits = throttling.permits(call, strict_since=CREATE_PARTITIONS_FIRST_WITH_STRICT_QUOTA)
     parts: Parts[CreatePartitionsResponse] = Parts()
     asked: dict[str, list[Topic]] = {}
     for topic in request.topics:
@@ -47,7 +55,7 @@ def handle(
         if len(same) == 1:
             results.append(Result(name))
             try:
-                room -= yield from _grow(request, metadata, topics, same[0], results[-1], parts, room)
+                room -= yield from _grow(request, metadata, topics, same[0], results[-1], parts, room, permits.take)
             except BrokerError as error:
                 _refuse(results[-1], error)
         yield
@@ -65,6 +73,7 @@ def _grow(
     result: Result,
     parts: Parts[CreatePartitionsResponse],
     room: int,
+    permit: Permit,
 ) -> Work[int]:
     """Add partitions to a topic if allowed; return their number.
 
@@ -76,6 +85,7 @@ def _grow(
         result: the part of the response for this topic.
         parts: collects the parts of the response.
         room: how many partitions the request may still add.
+        permit: see `Permit`.
 
     Raises:
         BrokerError: the increase is not allowed.
@@ -107,7 +117,13 @@ def _grow(
     parts.expect()
     wait_ms = max(request.timeout_ms, 0)
     topics.add_partitions(
-        topic, wanted.count, grown, assignments=replicas, wait_ms=wait_ms, validate_only=request.validate_only
+        topic,
+        wanted.count,
+        grown,
+        assignments=replicas,
+        wait_ms=wait_ms,
+        validate_only=request.validate_only,
+        permit=permit,
     )
     return additional
 

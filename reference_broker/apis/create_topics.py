@@ -15,16 +15,17 @@ from kafkawire.reference_broker.metadata.new_topics import (
     PARTITIONS_MAX,
     NewTopic,
 )
-from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.metadata.topic_controller import Permit, TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
-from kafkawire.sdk.protocol.tables.enums import ConfigSource
+from kafkawire.sdk.protocol.tables.enums import CREATE_TOPICS_FIRST_WITH_STRICT_QUOTA, ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -32,9 +33,15 @@ __all__ = ["handle"]
 
 @serves(ApiKey.CREATE_TOPICS, only_on_controller=True)
 def handle(
-    call: Call, request: CreateTopicsRequest, *, options: BrokerOptions, topics: TopicController
+    call: Call,
+    request: CreateTopicsRequest,
+    *,
+    options: BrokerOptions,
+    throttling: Throttling,
+    topics: TopicController,
 ) -> Work[CreateTopicsResponse | DelayedOperation]:
     """Handle CreateTopics; the response is delayed until the topics are on disk, or until the timeout."""
+    permits = throttling.permits(call, strict_since=CREATE_TOPICS_FIRST_WITH_STRICT_QUOTA)
     parts: Parts[CreateTopicsResponse] = Parts()
     asked: dict[str, list[CreateTopicsRequest.CreatableTopic]] = {}
     for topic in request.topics:
@@ -47,7 +54,7 @@ def handle(
         if len(asked[topic.name]) > 1:
             error = BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.created_twice)
         if error is None:
-            results.append(_create(options, topics, topic, parts, request))
+            results.append(_create(options, topics, topic, parts, request, permits.take))
         else:
             results.append(result := CreateTopicsResponse.CreatableTopicResult(topic.name))
             _refuse(result, error)
@@ -80,6 +87,7 @@ def _create(
     topic: CreateTopicsRequest.CreatableTopic,
     parts: Parts[CreateTopicsResponse],
     request: CreateTopicsRequest,
+    permit: Permit,
 ) -> CreateTopicsResponse.CreatableTopicResult:
     configs: dict[str, str | None] = {}
     for config in topic.configs:
@@ -102,7 +110,8 @@ def _create(
     # The client gets this error if the topic is not created in time; its creation continues nevertheless.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
-    topics.create(new, created, wait_ms=max(request.timeout_ms, 0), validate_only=request.validate_only)
+    wait_ms = max(request.timeout_ms, 0)
+    topics.create(new, created, wait_ms=wait_ms, validate_only=request.validate_only, permit=permit)
     return result
 
 

@@ -17,14 +17,16 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.metadata.image import MetadataImage, TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.metadata.topic_controller import Permit, TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.work.pieces import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import DELETE_TOPICS_FIRST_WITH_STRICT_QUOTA
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
@@ -38,7 +40,12 @@ _DELETION_DISABLED_SINCE = 3
 
 @serves(ApiKey.DELETE_TOPICS, only_on_controller=True)
 def handle(
-    call: Call, request: DeleteTopicsRequest, *, metadata: MetadataCache, topics: TopicController
+    call: Call,
+    request: DeleteTopicsRequest,
+    *,
+    metadata: MetadataCache,
+    throttling: Throttling,
+    topics: TopicController,
 ) -> Work[DeleteTopicsResponse | DelayedOperation]:
     """Handle DeleteTopics; the response is delayed until the deletion is durable, or until the timeout.
 
@@ -48,15 +55,16 @@ def handle(
     if not topics.deletes_topics:
         is_told = call.version >= _DELETION_DISABLED_SINCE
         raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED if is_told else ErrorCode.INVALID_REQUEST)
+    permits = throttling.permits(call, strict_since=DELETE_TOPICS_FIRST_WITH_STRICT_QUOTA)
     parts: Parts[DeleteTopicsResponse] = Parts()
     by_state = (_Wanted(state.name, state.topic_id) for state in request.topics)
     by_name = (_Wanted(name, ZERO_UUID) for name in request.topic_names)
     wanted = by_state if request.topics else by_name
     if topics.answers_each:
-        results = yield from _delete_entries(call, metadata, topics, wanted, parts)
+        results = yield from _delete_entries(call, metadata, topics, wanted, parts, permits.take)
     else:
         is_late = request.timeout_ms <= 0 and not topics.acts_without_time
-        results = yield from _delete_topics(call, metadata, topics, wanted, parts, is_late=is_late)
+        results = yield from _delete_topics(call, metadata, topics, wanted, parts, permits.take, is_late=is_late)
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.timers, DeleteTopicsResponse(responses=results))
 
@@ -74,6 +82,7 @@ def _delete_entries(
     topics: TopicController,
     wanted: Iterable[_Wanted],
     parts: Parts[DeleteTopicsResponse],
+    permit: Permit,
 ) -> Work[list[Result]]:
     """Delete topics as Apache Kafka 3.9 does, and return the result of each entry, without texts.
 
@@ -98,7 +107,7 @@ def _delete_entries(
             result.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield
     for name, result in first.items():
-        _begin(call, topics, image.topics[name], parts, result, has_text=False)
+        _begin(call, topics, image.topics[name], parts, result, permit, has_text=False)
         yield
     return results
 
@@ -109,6 +118,7 @@ def _delete_topics(
     topics: TopicController,
     wanted: Iterable[_Wanted],
     parts: Parts[DeleteTopicsResponse],
+    permit: Permit,
     *,
     is_late: bool,
 ) -> Work[list[Result]]:
@@ -118,7 +128,7 @@ def _delete_topics(
     for each in counts:
         image = metadata.image
         if not _is_named(image, each, counts):
-            results.append(_delete(call, image, topics, each, counts, parts, is_late=is_late))
+            results.append(_delete(call, image, topics, each, counts, parts, permit, is_late=is_late))
         yield
     return results
 
@@ -141,6 +151,7 @@ def _delete(
     wanted: _Wanted,
     counts: Mapping[_Wanted, int],
     parts: Parts[DeleteTopicsResponse],
+    permit: Permit,
     *,
     is_late: bool,
 ) -> Result:
@@ -156,7 +167,7 @@ def _delete(
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail or None
         return result
-    _begin(call, topics, topic, parts, result)
+    _begin(call, topics, topic, parts, result, permit)
     return result
 
 
@@ -166,10 +177,11 @@ def _begin(
     topic: TopicImage,
     parts: Parts[DeleteTopicsResponse],
     result: Result,
+    permit: Permit,
     *,
     has_text: bool = True,
 ) -> None:
-    """Begin to delete a topic; the result follows."""
+    """Begin to delete a topic, if the quota permits it; the result follows."""
 
     def deleted(error: BrokerError | None) -> None:
         result.error_code, result.error_message = ErrorCode.NONE, None
@@ -177,9 +189,14 @@ def _begin(
             result.error_code, result.error_message = error.code, error.detail if has_text else None
         parts.arrived()
 
+    parts.expect()
+    try:
+        permit(len(topic.partitions))
+    except BrokerError as error:
+        deleted(error)
+        return
     # The client gets this error on timeout.
     result.error_code = ErrorCode.REQUEST_TIMED_OUT
-    parts.expect()
     topics.delete(topic, call.now_ms, deleted)
 
 

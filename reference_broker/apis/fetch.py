@@ -7,9 +7,14 @@ clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic 
 Every fetch has a session, which usually outlives the request. There is thus a single code path for reading and waiting,
 and the cost depends on the number of partitions with new data. Since version 11, consumers may read from a follower,
 and a leader may direct them to one; followers fetch only from the leader.
+
+A consumer that exceeds a quota gets an empty response. The session does not record it, so the next fetch reads the same
+partitions again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
@@ -22,12 +27,15 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, complete_by_work
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
 from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import (
     INITIAL_FETCH_SESSION_EPOCH,
@@ -77,6 +85,7 @@ def handle(
     metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
+    throttling: Throttling,
 ) -> Work[FetchResponse | DelayedOperation]:
     """Handle Fetch; respond immediately if there is an error or enough data, and otherwise delay the response."""
     check_isolation(request.isolation_level)
@@ -84,9 +93,9 @@ def handle(
         session = yield from fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
-    return (
-        yield from _Fetch(call, request, session, fetch_sessions, metadata, replicas, options.fetch_max_bytes).answer()
-    )
+    bytes_max = options.fetch_max_bytes
+    fetch = _Fetch(call, request, session, fetch_sessions, metadata, replicas, throttling, bytes_max)
+    return (yield from fetch.answer())
 
 
 class _Fetch:
@@ -100,14 +109,25 @@ class _Fetch:
         sessions: FetchSessions,
         metadata: MetadataCache,
         replicas: Replicas,
+        throttling: Throttling,
         bytes_max: int,
     ) -> None:
         self._call = call
         self._sessions = sessions
         self._metadata = metadata
         self._replicas = replicas
-        self._bytes_max = bytes_max
+        self._bytes_max = max(min(request.max_bytes, bytes_max), 0)
+        self._bytes_min = request.min_bytes
         self._request = request
+        #: None if no quota limits this fetch.
+        self._throttling: Throttling | None = None
+        if session.is_follower:
+            call.time = None  # the request quota does not limit brokers
+        elif throttling.limits_fetches:
+            self._throttling = throttling
+            if (most_bytes := throttling.fetch_bytes_max(call)) is not None:
+                self._bytes_max = min(self._bytes_max, most_bytes)
+                self._bytes_min = min(self._bytes_min, self._bytes_max)
         self._session = session
         self._is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
         #: The response, unless it is being read again.
@@ -161,7 +181,7 @@ class _Fetch:
             BrokerError: the session has ended in the meantime.
         """
         request, session, found = self._request, self._session, self._found
-        left = max(min(request.max_bytes, self._bytes_max), 0)
+        left = self._bytes_max
         self._size_bytes, self._has_answers, self._unknown = 0, False, 0
         self._reads += 1
         session.has_news = False
@@ -280,7 +300,7 @@ class _Fetch:
     def _may_wait(self) -> bool:
         """Whether the client would rather wait than get a response immediately."""
         request = self._request
-        is_enough = self._has_answers or self._size_bytes >= request.min_bytes
+        is_enough = self._has_answers or self._size_bytes >= self._bytes_min
         # Unknown partitions are read again each time, so all other partitions in the session are known.
         return not is_enough and request.max_wait_ms > 0 and len(self._session) > self._unknown
 
@@ -292,6 +312,8 @@ class _Fetch:
         last: tuple[str, bytes] | None = None
         partitions: list[PartitionData] = []
         entries = [*self._found.items()] if len(self._found) == 1 else (yield from self._in_order())
+        if self._throttling is not None and self._throttling.count_fetch(self._call, self._response_bytes(entries)):
+            return (yield from self._throttled(entries))
         pieces = Pieces(AT_A_TIME)
         for partition, data in entries:
             if last != (topic := (partition.topic, partition.topic_id)):
@@ -313,6 +335,26 @@ class _Fetch:
         if self._endpoints is not None:
             response.node_endpoints = tuple(self._endpoints.values())
         return response
+
+    def _response_bytes(self, entries: Iterable[_Found]) -> int:
+        """Return the size of the response with the data found, which Kafka counts with its length prefix."""
+        topics: dict[tuple[str, bytes], list[PartitionData]] = {}
+        for partition, data in entries:
+            topics.setdefault((partition.topic, partition.topic_id), []).append(data)
+        response = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(*key, topics[key]) for key in topics])
+        return LENGTH_BYTES + sum(map(len, program(FetchResponse, self._call.version).encode_parts(response)))
+
+    def _throttled(self, entries: Iterable[_Found]) -> Work[FetchResponse]:
+        """Return an empty response; whatever was found remains news to the client."""
+        session = self._session
+        session.check()
+        for partition, _ in entries:
+            partition.read_again()
+        if session.is_full:
+            yield from session.end()
+        else:
+            session.follow()
+        return FetchResponse(session_id=session.id)
 
     def _in_order(self) -> Work[list[_Found]]:
         """Return the results in session order, with unknown partitions last, as in Kafka."""
@@ -343,7 +385,7 @@ class _Fetch:
     def more(self, size_bytes: int) -> None:
         """Record that more bytes can be read."""
         self._size_bytes += size_bytes
-        if self._size_bytes >= self._request.min_bytes:
+        if self._size_bytes >= self._bytes_min:
             self._finish(self._call.now_ms)
 
     def interrupted(self, code: ErrorCode) -> None:

@@ -21,6 +21,7 @@ from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -45,7 +46,13 @@ _BY_ID_SINCE = 12
 
 @serves(ApiKey.METADATA)
 def handle(
-    call: Call, request: MetadataRequest, *, metadata: MetadataCache, options: BrokerOptions, topics: TopicController
+    call: Call,
+    request: MetadataRequest,
+    *,
+    metadata: MetadataCache,
+    options: BrokerOptions,
+    throttling: Throttling,
+    topics: TopicController,
 ) -> Work[MetadataResponse]:
     """Handle Metadata, and start creating missing topics if the client allows it."""
     by_name = call.version < _BY_ID_SINCE
@@ -79,7 +86,8 @@ def handle(
                 missing.append(name)
             yield
         if request.allow_auto_topic_creation and options.auto_create_topics:
-            yield from create_automatically(topics, options, missing, call.services.lines, call.now_ms)
+            permit = throttling.automatic_permits(call).take
+            yield from create_automatically(topics, options, missing, call.services.lines, call.now_ms, permit)
     image = metadata.image
     response = MetadataResponse(
         brokers=[

@@ -2,7 +2,8 @@
 
     /config/changes/config_change_0000000007   {"version":2,"entity_path":"topics/payments"}
 
-A notification names the resource whose configuration must be re-read. Numbers are consecutive. After a gap or a
+A notification names the resource, or the user, client id or address, whose configuration must be re-read. Numbers are
+consecutive. After a gap or a
 failure, and in a new session, the broker re-reads everything. Brokers delete notifications after 15 minutes.
 
 Source: `ZkNodeChangeNotificationListener`, `ZkConfigManager` in Apache Kafka 3.9.
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from kafkawire.reference_broker.cluster.registry_configs import ConfigResource, RegistryConfigs
+from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs, entity_of
+from kafkawire.reference_broker.metadata.entity_configs import ConfigEntity
 from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.znodes import (
@@ -59,7 +62,8 @@ class ConfigChanges(SessionListener):
 
     Args:
         registry: holds the notifications.
-        configs: reads configurations.
+        configs: reads configurations of topics and brokers.
+        entity_configs: reads configurations of users, client ids and addresses.
         timers: used for the pauses after failures.
         clock: returns the time in ms.
         acl: the access control list for the notifications' parent, if it has to be created.
@@ -69,12 +73,14 @@ class ConfigChanges(SessionListener):
         self,
         registry: Registry,
         configs: RegistryConfigs,
+        entity_configs: RegistryEntityConfigs,
         timers: Timers,
         clock: Callable[[], int],
         acl: tuple[Acl, ...] = OPEN_ACL,
     ) -> None:
         self._registry = registry
         self._configs = configs
+        self._entity_configs = entity_configs
         self._timers = timers
         self._clock = clock
         self._acl = acl
@@ -167,9 +173,12 @@ class ConfigChanges(SessionListener):
         has_gap = new != list(range(self._last + 1, self._last + 1 + len(new))) or len(read) < len(new)
         if self._reads_all or has_gap:
             yield from self._configs.read_all()
+            yield from self._entity_configs.read_all()
         else:
-            resources = [_resource_of(number, read[number]) for number in new]
-            yield from self._configs.read(each for each in resources if each and self._configs.follows(each))
+            named = [_named(number, read[number]) for number in new]
+            resources = [each for each in named if isinstance(each, ConfigResource)]
+            yield from self._configs.read(each for each in resources if self._configs.follows(each))
+            yield from self._entity_configs.read(each for each in named if isinstance(each, ConfigEntity))
         self._reads_all = False
         self._last = max((self._last, *new))
         yield from self._delete_expired()
@@ -216,8 +225,8 @@ def _numbers_in(names: Iterable[str]) -> list[int]:
     return sorted(number for number in numbers if number >= 0)
 
 
-def _resource_of(number: int, data: Data) -> ConfigResource | None:
-    """Return the resource that a notification names; None if it is of another kind, or damaged."""
+def _named(number: int, data: Data) -> ConfigResource | ConfigEntity | None:
+    """Return what a notification names; None if it is of another kind, or damaged."""
     path = CONFIG_CHANGE.path(number)
     try:
         change = CONFIG_CHANGE.decode(data.data, path)
@@ -228,6 +237,7 @@ def _resource_of(number: int, data: Data) -> ConfigResource | None:
         if entity.startswith("brokers/"):
             (broker_id,) = BROKER_CONFIG.parameters(node)
             return ConfigResource(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
+        return entity_of(entity)
     except DamagedZnode as error:
         _log.error("ignoring a notification about a changed configuration: %s", error)
     return None

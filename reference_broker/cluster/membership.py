@@ -30,6 +30,7 @@ from kafkawire.reference_broker.cluster.links import Done, Links
 from kafkawire.reference_broker.cluster.log_failures import LogFailures
 from kafkawire.reference_broker.cluster.registration import BrokerDetails, Registration, registration_patience_ms
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
+from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs
 from kafkawire.reference_broker.cluster.registry_tokens import RegistryTokens
 from kafkawire.reference_broker.cluster.registry_topics import RandomChoices, RegistryTopics, ReplicationFactors
 from kafkawire.reference_broker.cluster.startup import Prepared, node_acl
@@ -121,6 +122,7 @@ class Membership:
         image: the metadata image, from the controller.
         configs: the dynamic configurations.
         tokens: the delegation tokens.
+        entity_configs: quotas and SCRAM credentials.
         topics: creates, changes and deletes topics.
         producer_ids: reserves producer ids.
         controller: stands for election.
@@ -156,6 +158,7 @@ class Membership:
         self.configs = RegistryConfigs(registry, broker_id, is_secure=self._is_secure)
         expected = {each.topic: each.configs for each in prepared.expected}
         self.configs.expect(expected, prepared.broker_configs)
+        self.entity_configs = RegistryEntityConfigs(registry, is_secure=self._is_secure)
         self._is_unclean_allowed = self._allows_unclean()
         of_topic = partial(self.configs.of, ConfigResourceType.TOPIC)
         self.image = ClusterMetadata(prepared.identity.cluster_id, broker_id, of_topic)
@@ -174,9 +177,9 @@ class Membership:
         self.producer_ids = AllocatedProducerIds(self.client, broker_id, lambda: self.epoch, clock)
         self.topics = self._topics(options)
         acl = node_acl(CONFIG_CHANGES, is_secure=self._is_secure)
-        self._config_changes = ConfigChanges(registry, self.configs, timers, clock, acl)
         self.tokens = RegistryTokens(registry, timers, clock, is_secure=self._is_secure)
         self._has_tokens = options.delegation_token_secret_key is not None
+        self._config_changes = ConfigChanges(registry, self.configs, self.entity_configs, timers, clock, acl)
         self.log_failures = LogFailures(registry, broker_id, services.later, is_secure=self._is_secure)
 
     def _registration(self, endpoints: tuple[Endpoint, ...]) -> Registration:

@@ -46,7 +46,13 @@ from kafkawire.reference_broker.metadata.new_topics import (
     check_no_nulls,
     plan_configs,
 )
-from kafkawire.reference_broker.metadata.topic_controller import WAIT_MS_MAX, TopicDone, TopicTexts
+from kafkawire.reference_broker.metadata.topic_controller import (
+    WAIT_MS_MAX,
+    Permit,
+    TopicDone,
+    TopicTexts,
+    unlimited,
+)
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -221,7 +227,13 @@ class RegistryTopics:
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
     def create(
-        self, new: NewTopic, done: TopicDone, *, wait_ms: int = WAIT_MS_MAX, validate_only: bool = False
+        self,
+        new: NewTopic,
+        done: TopicDone,
+        *,
+        wait_ms: int = WAIT_MS_MAX,
+        validate_only: bool = False,
+        permit: Permit = unlimited,
     ) -> None:
         # The order of `ZkAdminManager.createTopics` in Apache Kafka 3.9; `_plan` continues it.
         try:
@@ -234,12 +246,12 @@ class RegistryTopics:
         if validate_only:
             run(self._registry, self._plan(new), lambda planned: done(_planned(new, planned)), self._refuse(new, done))
         else:
-            self._create(new, done, min(wait_ms, WAIT_MS_MAX))
+            self._create(new, done, min(wait_ms, WAIT_MS_MAX), permit)
 
-    def create_by_default(self, name: str, done: TopicDone) -> None:
+    def create_by_default(self, name: str, done: TopicDone, permit: Permit = unlimited) -> None:
         if name not in self._creating:
             self.check_name(name)
-        self._create_automatically(name, done)
+        self._create_automatically(name, done, permit)
 
     def ensure(self, name: str, done: TopicDone) -> None:
         topic = self._metadata.image.topics.get(name)
@@ -267,7 +279,7 @@ class RegistryTopics:
             self._measure(topic, ended)
         return 0
 
-    def _create_automatically(self, name: str, done: TopicDone) -> None:
+    def _create_automatically(self, name: str, done: TopicDone, permit: Permit = unlimited) -> None:
         def created(made: TopicImage | BrokerError) -> None:
             if isinstance(made, BrokerError):
                 subject, reason = (RegistryTopics, made.code), made.detail or made.code.name
@@ -287,9 +299,9 @@ class RegistryTopics:
             else:
                 created(made)
 
-        self._create(self._factors.plan(name, self._options), attempted, AUTOMATIC_WAIT_MS)
+        self._create(self._factors.plan(name, self._options), attempted, AUTOMATIC_WAIT_MS, permit)
 
-    def _create(self, new: NewTopic, done: TopicDone, wait_ms: int) -> None:
+    def _create(self, new: NewTopic, done: TopicDone, wait_ms: int, permit: Permit = unlimited) -> None:
         """Create a topic, or wait for a creation already in progress, whose time limit then applies."""
         name = new.name
         if (waiting := self._creating.get(name)) is not None:
@@ -314,7 +326,7 @@ class RegistryTopics:
                 self._sizes[name, topic_id] = count
             self._await(name, _shows(topic_id, count), ended, wait_ms)
 
-        run(self._registry, self._write(new), written, self._refuse(new, ended))
+        run(self._registry, self._write(new, permit), written, self._refuse(new, ended))
 
     def _refuse(self, new: NewTopic, done: TopicDone) -> Callable[[Exception], None]:
         return lambda error: done(broker_error(error, f"the topic {new.name} was not created"))
@@ -332,9 +344,10 @@ class RegistryTopics:
         check_manual_assignment(assignments, self._metadata.image.brokers)
         return _Planned(assignments, plan_configs(self._options, new.configs))
 
-    def _write(self, new: NewTopic) -> Steps[tuple[bytes, int]]:
+    def _write(self, new: NewTopic, permit: Permit) -> Steps[tuple[bytes, int]]:
         """Create a topic; return its id and its number of partitions."""
         assignments, configs = yield from self._plan(new)
+        permit(len(assignments))
         topic_id = self._choices.topic_id()
         yield from across_sessions(lambda: create_topic(new.name, configs, assignments, topic_id, self._acl))
         return topic_id, len(assignments)
@@ -425,6 +438,7 @@ class RegistryTopics:
         assignments: Sequence[Sequence[int]] | None = None,
         wait_ms: int = WAIT_MS_MAX,
         validate_only: bool = False,
+        permit: Permit = unlimited,
     ) -> None:
         def added(result: None) -> None:
             if validate_only:
@@ -435,15 +449,17 @@ class RegistryTopics:
         def failed(error: Exception) -> None:
             done(broker_error(error, f"no partitions were added to the topic {topic.name}"))
 
-        run(self._registry, self._extend(topic, count, assignments, validate_only=validate_only), added, failed)
+        steps = self._extend(topic, count, assignments, None if validate_only else permit)
+        run(self._registry, steps, added, failed)
 
     def _extend(
-        self, topic: TopicImage, count: int, chosen: Sequence[Sequence[int]] | None, *, validate_only: bool
+        self, topic: TopicImage, count: int, chosen: Sequence[Sequence[int]] | None, permit: Permit | None
     ) -> Steps[None]:
-        """Add partitions to a topic.
+        """Add partitions to a topic; without a permit, only check whether that is possible.
 
         Raises:
             Refused: the partitions cannot be added.
+            BrokerError: raised by `permit`.
         """
         name, path = topic.name, TOPIC.path(topic.name)
         data = yield from across_sessions(lambda: _read_lasting(name))
@@ -465,7 +481,8 @@ class RegistryTopics:
             check_chosen_brokers(chosen, count - present, self._metadata.image.brokers)
             new = {present + at: tuple(broker_ids) for at, broker_ids in enumerate(chosen)}
             check_manual_assignment(new, self._metadata.image.brokers, len(stored.partitions[0]))
-        if not validate_only:
+        if permit is not None:
+            permit(count - present)
             yield from self._write_added(name, new)
 
     def _write_added(self, name: str, new: Mapping[int, tuple[int, ...]]) -> Steps[None]:

@@ -127,7 +127,12 @@ class BrokerKeywords(ClusterKeywords, total=False):
     delegation_token_expiry_check_interval_ms: int
     client_metrics_enable: bool
     telemetry_max_bytes: int
+    max_connection_creation_rate: int
     connections_max_idle_ms: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
     log_cleanup_policy: Literal["compact", "delete", "compact,delete", "delete,compact"]

@@ -212,8 +212,13 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         client_metrics_enable: whether clients are offered to push their metrics, as in a Kafka broker that has a plugin
             for them; `client-metrics` configurations then decide which clients push which metrics (KIP-714).
         telemetry_max_bytes: the maximum size of the metrics in one push.
+        max_connection_creation_rate: the maximum number of new connections per second; further ones have to wait.
         connections_max_idle_ms: the idle time after which a connection is closed, unless the broker owes it a response;
             -1 for never.
+        quota_window_num: the number of samples over which the rates of clients are measured for their quotas.
+        quota_window_size_seconds: the duration of a sample.
+        controller_quota_window_num: the same for the quotas on partitions created and deleted.
+        controller_quota_window_size_seconds: the duration of a sample.
         memory_disk_bytes: the capacity of a broker without files; once it is used up, the broker's disk is full.
         event_loop: the broker's event loop; `uvloop` requires that package.
     """
@@ -282,7 +287,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     delegation_token_expiry_check_interval_ms: int = _kafka("delegation.token.expiry.check.interval.ms")
     client_metrics_enable: bool = flag(False)
     telemetry_max_bytes: int = _kafka("telemetry.max.bytes")
+    max_connection_creation_rate: int = _kafka("max.connection.creation.rate")
     connections_max_idle_ms: int = _kafka("connections.max.idle.ms")
+    quota_window_num: int = _kafka("quota.window.num")
+    quota_window_size_seconds: int = _kafka("quota.window.size.seconds")
+    controller_quota_window_num: int = _kafka("controller.quota.window.num")
+    controller_quota_window_size_seconds: int = _kafka("controller.quota.window.size.seconds")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
 

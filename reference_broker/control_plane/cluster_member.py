@@ -70,6 +70,7 @@ class ClusterMember:
             membership.topics,
             membership.configs,
             membership.tokens,
+            membership.entity_configs,
             membership.producer_ids,
             membership.services.new_uuid,
             lambda: membership.controller.is_active,

@@ -13,7 +13,7 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
-from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.metadata.topic_controller import Permit, TopicController, unlimited
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
@@ -23,7 +23,12 @@ __all__ = ["create_automatically"]
 
 
 def create_automatically(
-    topics: TopicController, options: BrokerOptions, names: Sequence[str], lines: LogLimit, now_ms: int
+    topics: TopicController,
+    options: BrokerOptions,
+    names: Sequence[str],
+    lines: LogLimit,
+    now_ms: int,
+    permit: Permit = unlimited,
 ) -> Work[None]:
     """Start creating topics with the broker's defaults; create none of them if there are too many.
 
@@ -33,6 +38,7 @@ def create_automatically(
         names: names of topics that do not exist; their creation may already have begun.
         lines: where to log failures.
         now_ms: the current time.
+        permit: see `Permit`.
     """
     partitions = 0
     for name in names:
@@ -45,7 +51,7 @@ def create_automatically(
     for name in names:
         try:
             topics.check_name(name)
-            topics.create_by_default(name, _ignore)
+            topics.create_by_default(name, _ignore, permit)
         except BrokerError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # otherwise, its creation has already begun
                 subject = create_automatically, error.code

@@ -265,7 +265,7 @@ class ConfigRules:
 
 def _requirement(name: str, value: object, error: ConfigurationError) -> str:
     """Return Kafka's text for a refused value, or our own if Kafka accepts the value."""
-    if name == "max.connections":
+    if name in ("max.connections", "max.connection.creation.rate"):
         return (
             f"Invalid value org.apache.kafka.common.config.ConfigException: Invalid {name} {value} for configuration "
             "Invalid dynamic configuration"

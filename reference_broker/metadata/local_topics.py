@@ -26,7 +26,13 @@ from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_partitions import check_assignments, check_increase
 from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_configs, plan_partitions
-from kafkawire.reference_broker.metadata.topic_controller import WAIT_MS_MAX, TopicDone, TopicTexts
+from kafkawire.reference_broker.metadata.topic_controller import (
+    WAIT_MS_MAX,
+    Permit,
+    TopicDone,
+    TopicTexts,
+    unlimited,
+)
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.work.pieces import Work
@@ -130,13 +136,20 @@ class LocalTopics:
     # Creating and deleting.
 
     def create(
-        self, new: NewTopic, done: TopicDone, *, wait_ms: int = WAIT_MS_MAX, validate_only: bool = False
+        self,
+        new: NewTopic,
+        done: TopicDone,
+        *,
+        wait_ms: int = WAIT_MS_MAX,
+        validate_only: bool = False,
+        permit: Permit = unlimited,
     ) -> None:
         # The order of `ReplicationControlManager.createTopics` in Apache Kafka 4.3.
         try:
             self.check_name(new.name)
             configs = plan_configs(self._options, new.configs)
             partitions = plan_partitions(self._options, new)
+            permit(partitions)
         except BrokerError as error:
             done(error)
             return
@@ -168,9 +181,10 @@ class LocalTopics:
 
         self._store.create(name, partitions, configs, created)
 
-    def create_by_default(self, name: str, done: TopicDone) -> None:
+    def create_by_default(self, name: str, done: TopicDone, permit: Permit = unlimited) -> None:
         if name not in self._creating:
             self.check_name(name)
+            permit(plan_topic(name, self._options).partitions)
         self._create_planned(name, done)
 
     def ensure(self, name: str, done: TopicDone) -> None:
@@ -218,10 +232,16 @@ class LocalTopics:
         assignments: Sequence[Sequence[int]] | None = None,
         wait_ms: int = WAIT_MS_MAX,
         validate_only: bool = False,
+        permit: Permit = unlimited,
     ) -> None:
         # The assignments have been checked: each names only this broker.
         if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
+            return
+        try:
+            permit(count - self._growing.get(topic.topic_id, len(topic.partitions)))
+        except BrokerError as error:
+            done(error)
             return
         if validate_only:
             done(topic)

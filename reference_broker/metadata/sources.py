@@ -13,8 +13,10 @@ from typing import NamedTuple
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.delegation_tokens import TokenStore
+from kafkawire.reference_broker.metadata.entity_configs import EntityConfigStore
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
+from kafkawire.reference_broker.metadata.local_entity_configs import LocalEntityConfigs
 from kafkawire.reference_broker.metadata.local_token_store import LocalTokenStore
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
@@ -34,6 +36,7 @@ class Sources(NamedTuple):
         topics: creates, changes and deletes topics.
         configs: stores dynamic configurations.
         tokens: stores delegation tokens.
+        entity_configs: stores quotas and SCRAM credentials.
         producer_ids: reserves producer ids.
         new_uuid: returns 16 random bytes, for ids.
         is_controller: returns whether this broker is the controller.
@@ -45,6 +48,7 @@ class Sources(NamedTuple):
     topics: TopicController
     configs: ConfigStore
     tokens: TokenStore
+    entity_configs: EntityConfigStore
     producer_ids: ProducerIdBlocks
     new_uuid: Callable[[], bytes]
     is_controller: Callable[[], bool]
@@ -72,6 +76,7 @@ def local_sources(
         topics,
         LocalConfigStore(directory),
         LocalTokenStore(directory),
+        LocalEntityConfigs(directory),
         LocalProducerIdBlocks(directory.producer_ids, directory.services),
         store.new_uuid,
         is_controller=lambda: True,

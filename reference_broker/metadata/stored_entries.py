@@ -34,6 +34,7 @@ class StoredEntries:
         directory: the directory that holds the file.
         name: the name of the file.
         what: what the file holds, in the plural, for errors: `configurations`.
+        is_private: whether only the user who runs the broker may read the file.
 
     Raises:
         DamagedFile: the file is not a properties file.
@@ -42,10 +43,11 @@ class StoredEntries:
         entries: the entries on disk; replaced by every change.
     """
 
-    def __init__(self, directory: LogDirectory, name: str, what: str) -> None:
+    def __init__(self, directory: LogDirectory, name: str, what: str, *, is_private: bool = False) -> None:
         self._directory = directory
         self._name = name
         self._what = what
+        self._is_private = is_private
         self.entries: Mapping[str, str] = read_properties(directory.services.disk, name)
 
     @property
@@ -72,7 +74,8 @@ class StoredEntries:
             if len(content) > FILE_BYTES_MAX:
                 reason = f"All {self._what} together would take more than {FILE_BYTES_MAX} bytes."
                 raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
-            return lambda: replace_file(self._directory.services.disk, self._name, content)
+            disk, is_private = self._directory.services.disk, self._is_private
+            return lambda: replace_file(disk, self._name, content, is_private=is_private)
 
         def written(error: Exception | None) -> None:
             if isinstance(error, BrokerError):

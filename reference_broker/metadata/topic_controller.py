@@ -18,7 +18,7 @@ from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["WAIT_MS_MAX", "TopicController", "TopicDone", "TopicTexts"]
+__all__ = ["WAIT_MS_MAX", "Permit", "TopicController", "TopicDone", "TopicTexts", "unlimited"]
 
 #: Maximum time that a client's change waits for the image. The request has its own timeout, which is shorter in all
 #: known clients.
@@ -26,6 +26,13 @@ WAIT_MS_MAX: Final = 600_000
 
 #: Called with the changed topic once it is in the image, or with an error.
 TopicDone = Callable[[TopicImage | BrokerError], None]
+
+#: Called with a number of partitions that are about to be created; raises `BrokerError` if a quota forbids that.
+Permit = Callable[[int], None]
+
+
+def unlimited(partitions: int) -> None:
+    """Permit any number of partitions."""
 
 
 class TopicTexts(NamedTuple):
@@ -68,7 +75,13 @@ class TopicController(Protocol):
         """
 
     def create(
-        self, new: NewTopic, done: TopicDone, *, wait_ms: int = WAIT_MS_MAX, validate_only: bool = False
+        self,
+        new: NewTopic,
+        done: TopicDone,
+        *,
+        wait_ms: int = WAIT_MS_MAX,
+        validate_only: bool = False,
+        permit: Permit = unlimited,
     ) -> None:
         """Check a topic that a client asks for, and create it.
 
@@ -79,13 +92,20 @@ class TopicController(Protocol):
                 REQUEST_TIMED_OUT.
             validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
                 of zeros.
+            permit: see `Permit`; it depends on the emulated release whether it is also called if the topic is only
+                validated.
         """
 
-    def create_by_default(self, name: str, done: TopicDone) -> None:
+    def create_by_default(self, name: str, done: TopicDone, permit: Permit = unlimited) -> None:
         """Create a topic with the cluster's defaults, or wait for a creation already in progress.
 
+        Args:
+            name: its name.
+            done: see `TopicDone`.
+            permit: see `Permit`.
+
         Raises:
-            BrokerError: the name is not allowed.
+            BrokerError: the name is not allowed, or raised by `permit`, unless `done` gets that error.
         """
 
     def ensure(self, name: str, done: TopicDone) -> None:
@@ -142,6 +162,7 @@ class TopicController(Protocol):
         assignments: Sequence[Sequence[int]] | None = None,
         wait_ms: int = WAIT_MS_MAX,
         validate_only: bool = False,
+        permit: Permit = unlimited,
     ) -> None:
         """Add partitions to a topic.
 
@@ -154,6 +175,7 @@ class TopicController(Protocol):
                 chooses.
             wait_ms: see `create`.
             validate_only: whether to add nothing; `done` then gets the topic as it is.
+            permit: see `create`.
         """
 
     def configure(self, topic: TopicImage, revise: Revise, done: TopicDone) -> None:

@@ -1,5 +1,8 @@
 """Listen on one address and accept clients, up to the limits.
 
+A listener that accepts too many connections per second pauses before it admits the next one, and connections from an
+address that connects too often are closed after a while, as in Kafka (KIP-612).
+
 Kafka's brokers and clients send data immediately (TCP_NODELAY). asyncio sets that option only on sockets with an
 explicit protocol, which accepted sockets lack.
 """
@@ -17,7 +20,9 @@ from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER, Listener,
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.security.quotas.connection_rates import ConnectionRates
 from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.transport.wire import Address
 
@@ -33,6 +38,10 @@ _TURN_CONNECTIONS = 32
 
 #: How long to stop accepting connections after failing to accept one.
 PAUSE_SECONDS = 0.1
+
+#: The maximum number of connections that a listener keeps open only to close them later; further ones are closed
+#: immediately, since each one needs a file descriptor.
+_DELAYED_MAX = 1_000
 
 #: Creates the wire for a new client; the last argument is called when the connection is closed.
 Connect = Callable[[socket.socket, Peer, Callable[[], None]], ClientWire]
@@ -52,6 +61,8 @@ class Acceptor:
         OSError: the address is in use, or does not belong to this machine.
 
     Attributes:
+        rates: limits on new connections per second; None for no limits.
+        is_protected: whether only brokers use the listener, which then does not count towards the broker's limit.
         listener: the address and the advertised address, with actual ports.
     """
 
@@ -67,6 +78,11 @@ class Acceptor:
         self._connect = connect
         self._clock = clock
         self._lines = LogLimit(_log)
+        self.rates: ConnectionRates | None = None
+        self.is_protected = False
+        #: A connection that waits to be admitted, and those that wait to be closed.
+        self._waiting: tuple[socket.socket, str, int] | None = None
+        self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
         self._connecting: set[asyncio.Task[object]] = set()
         self._pause: asyncio.TimerHandle | None = None
         family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
@@ -100,6 +116,12 @@ class Acceptor:
         if self._pause is not None:
             self._pause.cancel()
         self._socket.close()
+        if self._waiting is not None:
+            self._waiting[0].close()
+        for client, closing in self._delayed.items():
+            closing.cancel()
+            client.close()
+        self._delayed.clear()
         if self._connecting:
             await asyncio.wait(self._connecting)
 
@@ -112,7 +134,30 @@ class Acceptor:
             except OSError as error:
                 self._cannot_accept(error)
                 return
-            self._admit(client, str(address[0]), int(address[1]))
+            host, port = str(address[0]), int(address[1])
+            delay_ms = self._delay_ms()
+            if delay_ms:
+                self._admit_later(client, host, port, delay_ms)
+                return
+            self._admit(client, host, port)
+
+    def _delay_ms(self) -> int:
+        if self.rates is None:
+            return 0
+        return self.rates.delay_ms(self.listener.name, monotonic_ms(), is_protected=self.is_protected)
+
+    def _admit_later(self, client: socket.socket, host: str, port: int, delay_ms: int) -> None:
+        """Accept no other connection until this one is admitted."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket)
+        self._waiting = client, host, port
+        self._pause = loop.call_later(delay_ms / 1_000, self._admit_waiting)
+
+    def _admit_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        self.start()
+        if waiting is not None:
+            self._admit(*waiting)
 
     def _cannot_accept(self, error: OSError) -> None:
         """Pause until connections may have been closed; otherwise, the system would keep reporting the same one."""
@@ -127,7 +172,27 @@ class Acceptor:
         loop.remove_reader(self._socket)
         self._pause = loop.call_later(PAUSE_SECONDS, self.start)
 
+    def _refusal_ms(self, host: str) -> int:
+        if self.rates is None:
+            return 0
+        return self.rates.refusal_ms(self.listener.name, host, monotonic_ms(), is_protected=self.is_protected)
+
+    def _close_later(self, client: socket.socket, delay_ms: int) -> None:
+        """Close a connection from an address that connects too often, after a delay that slows its client down."""
+        if len(self._delayed) >= _DELAYED_MAX:
+            client.close()
+            return
+
+        def close() -> None:
+            del self._delayed[client]
+            client.close()
+
+        self._delayed[client] = asyncio.get_running_loop().call_later(delay_ms / 1_000, close)
+
     def _admit(self, client: socket.socket, host: str, port: int) -> None:
+        if refusal_ms := self._refusal_ms(host):
+            self._close_later(client, refusal_ms)
+            return
         if reason := self._limits.refusal(host):
             self._lines.warning("refused", self._clock(), "refusing a connection from %s: %s", host, reason)
             client.close()

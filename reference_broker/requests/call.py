@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafkawire.reference_broker.requests.handling_time import HandlingTime
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.security.quotas.mutations import Permits
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.reference_broker.work.timers import Timers
@@ -43,9 +45,14 @@ class Call:
         peer: the client, and the listener to which it connected.
         now_ms: the current time.
         throttle_ms: how long the connection is muted after the response (KIP-219); set by code that enforces a quota.
+        is_counted: whether the request has already been counted towards the quotas.
+        permits: what the request may change under the quota for such changes; None if it changes nothing.
+        time: the time spent on the request; None if no quota depends on it.
     """
 
-    __slots__ = ("api", "client_id", "now_ms", "peer", "services", "throttle_ms", "version")
+    __slots__ = (
+        "api", "client_id", "is_counted", "now_ms", "peer", "permits", "services", "throttle_ms", "time", "version"
+    )  # fmt: skip
 
     def __init__(self, services: RequestServices, request: Request, peer: Peer, now_ms: int) -> None:
         self.services = services
@@ -55,6 +62,9 @@ class Call:
         self.peer = peer
         self.now_ms = now_ms
         self.throttle_ms = 0
+        self.is_counted = False
+        self.permits: Permits | None = None
+        self.time: HandlingTime | None = None
 
     @property
     def client_host(self) -> str:

@@ -12,6 +12,7 @@ from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer
 from kafkawire.reference_broker.requests.long_requests import begin
 from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain, only_on_controller
+from kafkawire.reference_broker.requests.throttling import Throttling
 
 __all__ = ["Dispatcher"]
 
@@ -25,12 +26,14 @@ class Dispatcher:
         services: the services shared by all requests.
         frame_bytes_max: the maximum size of a request.
         is_controller: returns whether this broker is the controller.
+        throttling: applies the quotas; None for a broker without quotas.
 
     Attributes:
         apis: all known APIs.
         frame_bytes_max: see above.
         served: the versions of each API that are served.
         services: see above.
+        throttling: see above.
     """
 
     def __init__(
@@ -40,11 +43,13 @@ class Dispatcher:
         services: RequestServices,
         frame_bytes_max: int,
         is_controller: Callable[[], bool] = lambda: True,
+        throttling: Throttling | None = None,
     ) -> None:
         self.apis = served.apis
         self.frame_bytes_max = frame_bytes_max
         self.served = {key: each.versions for key, each in served.handlers.items()}
         self.services = services
+        self.throttling = throttling
         self._handlers: dict[int, Handler] = {key: each.with_parts(parts) for key, each in served.handlers.items()}
         for key, each in served.handlers.items():
             if each.only_on_controller:

@@ -41,6 +41,7 @@ _IDENTITIES = (
     "topic_id",
     "topic_name",
     "transactional_id",
+    "user",
 )
 
 

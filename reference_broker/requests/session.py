@@ -19,8 +19,10 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.error_responses import error_response
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
@@ -105,6 +107,7 @@ class Session:
     ) -> None:
         self._dispatcher = dispatcher
         self._services = dispatcher.services
+        self._throttling: Throttling | None = dispatcher.throttling
         self._wire: Wire = wire
         self.peer = peer
         self._clock = clock
@@ -120,7 +123,7 @@ class Session:
         #: The size in bytes of the delayed request, if there is one.
         self._delayed_bytes = 0
         self._is_writing_blocked = False
-        self._is_muted = False
+        self._muted: Timer | None = None
         self._is_paused = False
         self._is_ending = False
         self.has_dropped = False
@@ -130,7 +133,7 @@ class Session:
     @property
     def is_waiting(self) -> bool:
         """Whether the client is waiting for the broker, rather than the broker for the client."""
-        return self._delayed is not None or self._is_muted
+        return self._delayed is not None or self._muted is not None
 
     @property
     def is_unanswered(self) -> bool:
@@ -177,6 +180,8 @@ class Session:
         if delayed is not None:
             self._cancel(delayed)
         self.peer.lost()
+        if self._muted is not None:
+            self._muted.cancel()
         # Leave no reference cycle, which would live long in a broker with little garbage.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
@@ -221,7 +226,7 @@ class Session:
         self._pause_or_resume()
 
     def _may_handle(self) -> bool:
-        is_held_up = self._delayed is not None or self._is_writing_blocked or self._is_muted
+        is_held_up = self._delayed is not None or self._is_writing_blocked or self._muted is not None
         return not is_held_up and self._wire.is_open
 
     def _write(self) -> None:
@@ -233,7 +238,7 @@ class Session:
     def _pause_or_resume(self) -> None:
         # A client may disconnect after a request that expects no response; the rest of that request is still processed.
         has_steps = self._delayed is not None and self._delayed.steps is not None
-        should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted or has_steps
+        should_pause = bool(self._frames) or self._is_writing_blocked or self._muted is not None or has_steps
         if should_pause != self._is_paused:
             self._is_paused = should_pause
             if self.on_pause is not None:
@@ -272,8 +277,10 @@ class Session:
         return self._services.lines
 
     def _handle(self, frame: Buffer) -> None:
+        time = None if self._throttling is None else self._throttling.begin()
         request = self._protocol.receive(frame)
         call = Call(self._services, request, self.peer, self._now_ms)
+        call.time = time
         answer = self._dispatcher.handle(call, None if request.version_error else request.message)
         if not isinstance(answer, DelayedOperation):
             self._respond(request, call, answer)
@@ -287,6 +294,7 @@ class Session:
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:
+                _pause(call)
                 self._services.turns.later(partial(self._go_on, request, call, answer, jumped_ms), self._defer)
                 return
             self._services.timers.as_of(jumped_ms, answer.step)
@@ -294,6 +302,7 @@ class Session:
             self._delayed = None
             self._respond_late(request, call, answer, answer.response)
         else:
+            _pause(call)
             answer.then(
                 lambda response: self._defer(partial(self._finish, request, call, response)),
                 lambda failure: self._defer(partial(self._give_up, failure)),
@@ -303,6 +312,7 @@ class Session:
         """Continue a request after other connections have had a turn, unless this connection has ended."""
         if self._delayed is answer and self._wire.is_open:
             self._now_ms = self._clock()
+            _resume(call)
             self._guarded(self._take_steps, request, call, answer, jumped_ms)
             self._work()
             if self.on_answer is not None:
@@ -312,6 +322,7 @@ class Session:
         """Send a delayed response and continue with the next request."""
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
+            _resume(call)
             self._guarded(self._respond_late, request, call, delayed, response)
             self._work()
             if self.on_answer is not None:
@@ -330,6 +341,9 @@ class Session:
             self._respond(request, call, None)
 
     def _respond(self, request: Request, call: Call, response: Message | None) -> None:
+        throttling = self._throttling
+        if throttling is not None and throttling.is_needed(call):
+            throttling.answered(call, request.size_bytes, response)
         try:
             parts = self._protocol.respond(request, response)
         except LocalProtocolError:
@@ -342,12 +356,13 @@ class Session:
             self._outgoing_bytes += len(part)
         if self._outgoing_bytes >= WRITE_BYTES:
             self._write()
+        if throttling is not None and call.time is not None:
+            throttling.encoded(call)
         if call.throttle_ms:
-            self._is_muted = True
-            self._services.timers.at(self._clock() + call.throttle_ms, self._unmute)
+            self._muted = self._services.timers.at(self._clock() + call.throttle_ms, self._unmute)
 
     def _unmute(self, now_ms: int) -> None:
-        self._is_muted = False
+        self._muted = None
         self._defer(self._work)
 
     def _part(self, part: Buffer | FileSlice) -> Buffer:
@@ -355,3 +370,14 @@ class Session:
         if isinstance(part, FileSlice) and (not self._sends_files or len(part) < SENDFILE_BYTES_MIN):
             return part.read()
         return part  # type: ignore[return-value]  # this wire accepts slices too
+
+
+def _pause(call: Call) -> None:
+    """Stop counting the time spent on a request while other connections have their turn."""
+    if call.time is not None:
+        call.time.pause()
+
+
+def _resume(call: Call) -> None:
+    if call.time is not None:
+        call.time.resume()

@@ -32,6 +32,7 @@ __all__ = [
     "DELEGATION_TOKENS",
     "DIRECTORY_FILES",
     "DYNAMIC_CONFIGS",
+    "ENTITY_CONFIGS",
     "LAST_EPOCH",
     "LOCK",
     "PRODUCER_IDS",
@@ -54,6 +55,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELEGATION_TOKENS = "delegation-tokens"
 #: Dynamic configurations.
 DYNAMIC_CONFIGS = "dynamic-configs"
+#: Quotas and SCRAM credentials.
+ENTITY_CONFIGS = "entity-configs"
 #: The highest epoch of all partitions at the last startup.
 LAST_EPOCH = "last-leader-epoch"
 LOCK = ".lock"
@@ -68,6 +71,7 @@ DIRECTORY_FILES = frozenset(
         CLEAN_SHUTDOWN,
         DELEGATION_TOKENS,
         DYNAMIC_CONFIGS,
+        ENTITY_CONFIGS,
         HIGH_WATERMARKS,
         LAST_EPOCH,
         LOCK,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.admin.broker_registrations import unregister_broker
+from kafkawire.sdk.admin.client_quotas import alter_client_quotas, describe_client_quotas
 from kafkawire.sdk.admin.cluster import describe_cluster
 from kafkawire.sdk.admin.config_changes import alter_configs, incremental_alter_configs
 from kafkawire.sdk.admin.config_entries import describe_configs, list_config_resources
@@ -50,7 +51,10 @@ from kafkawire.sdk.admin.partition_changes import (
     list_partition_reassignments,
 )
 from kafkawire.sdk.admin.quorum_values import QuorumInfo
+from kafkawire.sdk.admin.quota_values import ClientQuotaAlteration, ClientQuotaEntity, ClientQuotaFilter
 from kafkawire.sdk.admin.records import delete_records, list_offsets
+from kafkawire.sdk.admin.scram_credentials import alter_user_scram_credentials, describe_user_scram_credentials
+from kafkawire.sdk.admin.scram_values import ScramAlteration, UserScramCredentialsDescription
 from kafkawire.sdk.admin.token_values import DelegationToken, Principal
 from kafkawire.sdk.admin.topics import create_partitions, create_topics, delete_topics, describe_topics
 from kafkawire.sdk.admin.transaction_descriptions import (
@@ -279,6 +283,26 @@ class Actions:
         """Replace a configuration; see `Admin.alter_configs`."""
         altered = {resource: configs}
         (await alter_configs(self._operations, altered, validate_only=validate_only)).all()
+
+    async def describe_client_quotas(self, wanted: ClientQuotaFilter) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of entities; see `Admin.describe_client_quotas`."""
+        return await describe_client_quotas(self._operations, wanted)
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool
+    ) -> ItemResults[ClientQuotaEntity, None]:
+        """Change the quotas of entities; see `Admin.alter_client_quotas`."""
+        return await alter_client_quotas(self._operations, alterations, validate_only=validate_only)
+
+    async def describe_user_scram_credentials(
+        self, users: Sequence[str] | None
+    ) -> ItemResults[str, UserScramCredentialsDescription]:
+        """Return the credentials of users; see `Admin.describe_user_scram_credentials`."""
+        return await describe_user_scram_credentials(self._operations, users)
+
+    async def alter_user_scram_credentials(self, alterations: Sequence[ScramAlteration]) -> ItemResults[str, None]:
+        """Change the credentials of users; see `Admin.alter_user_scram_credentials`."""
+        return await alter_user_scram_credentials(self._operations, alterations)
 
     async def list_offsets(
         self, times: Mapping[TopicPartition, int], *, isolation_level: enums.IsolationLevel

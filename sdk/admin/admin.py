@@ -52,6 +52,19 @@ from kafkawire.sdk.admin.descriptions import (
 )
 from kafkawire.sdk.admin.feature_updates import FeatureUpdate, checked_feature_updates
 from kafkawire.sdk.admin.quorum_values import QuorumInfo
+from kafkawire.sdk.admin.quota_values import (
+    ClientQuotaAlteration,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    checked_alterations,
+    checked_filter,
+)
+from kafkawire.sdk.admin.scram_values import (
+    UserScramCredentialDeletion,
+    UserScramCredentialsDescription,
+    UserScramCredentialUpsertion,
+    checked_scram_alterations,
+)
 from kafkawire.sdk.admin.token_values import DelegationToken, checked_hmac, checked_principal, checked_principals
 from kafkawire.sdk.client.arguments import (
     MAX_INT16,
@@ -1005,6 +1018,83 @@ class Admin(Hinting, hints=ADMIN):
         """
         resource, checked = checked_resource(resource_type, name), checked_configs(configs)
         await self._do(self._actions.alter_configs(resource, checked, validate_only=bool(validate_only)))
+
+    async def describe_client_quotas(
+        self, wanted: ClientQuotaFilter | None = None
+    ) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of users, client ids and addresses, each keyed by name, such as `producer_byte_rate`.
+
+        Args:
+            wanted: selects entities; None for all that have quotas.
+
+        Raises:
+            BrokerError: INVALID_REQUEST if the filter combines an address with a user or a client id;
+                CLUSTER_AUTHORIZATION_FAILED.
+            UnsupportedVersion: the broker is older than Apache Kafka 2.6 (KIP-546).
+        """
+        return await self._do(self._actions.describe_client_quotas(checked_filter(wanted)))
+
+    async def alter_client_quotas(
+        self, *alterations: ClientQuotaAlteration | Iterable[ClientQuotaAlteration], validate_only: bool = False
+    ) -> ItemResults[ClientQuotaEntity, None]:
+        """Set and remove quotas of users, client ids and addresses; quotas that are not named stay unchanged.
+
+        Args:
+            alterations: as separate arguments or in one list, at most one for each entity.
+            validate_only: whether the broker should check the changes without making them.
+
+        Returns:
+            The entities that were changed, and the error of each other entity: INVALID_REQUEST for an unknown quota,
+                a value that is not allowed, or an impossible combination of names.
+
+        Raises:
+            BrokerError: nothing was changed: CLUSTER_AUTHORIZATION_FAILED.
+            UnsupportedVersion: the broker is older than Apache Kafka 2.6 (KIP-546).
+        """
+        checked = checked_alterations(alterations)
+        return await self._do(self._actions.alter_client_quotas(checked, validate_only=bool(validate_only)))
+
+    async def describe_user_scram_credentials(
+        self, *users: str | Iterable[str]
+    ) -> ItemResults[str, UserScramCredentialsDescription]:
+        """Return the mechanisms of users' SCRAM credentials, and the iterations of the hash; secrets are not shown.
+
+        Args:
+            users: as separate arguments or in one list; all users with credentials if none is given.
+
+        Returns:
+            The users with credentials, and the error of each other user: RESOURCE_NOT_FOUND.
+
+        Raises:
+            BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+            UnsupportedVersion: the broker is older than Apache Kafka 2.7 (KIP-554).
+        """
+        names = list(dict.fromkeys(checked_names("user", users))) if users else None
+        return await self._do(self._actions.describe_user_scram_credentials(names))
+
+    async def alter_user_scram_credentials(
+        self,
+        *alterations: UserScramCredentialUpsertion
+        | UserScramCredentialDeletion
+        | Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+    ) -> ItemResults[str, None]:
+        """Create, replace and delete SCRAM credentials. Passwords are hashed before they are sent.
+
+        Args:
+            alterations: `UserScramCredentialUpsertion`s and `UserScramCredentialDeletion`s, as separate arguments or in
+                one list.
+
+        Returns:
+            The users that were changed, and the error of each other user: UNACCEPTABLE_CREDENTIAL for too few or too
+                many iterations, RESOURCE_NOT_FOUND if a credential to delete does not exist, DUPLICATE_RESOURCE if a
+                user is named twice.
+
+        Raises:
+            BrokerError: nothing was changed: CLUSTER_AUTHORIZATION_FAILED.
+            UnsupportedVersion: the broker is older than Apache Kafka 2.7 (KIP-554).
+        """
+        checked = checked_scram_alterations(alterations)
+        return await self._do(self._actions.alter_user_scram_credentials(checked))
 
     async def list_transactions(
         self,

@@ -48,6 +48,10 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.UPDATE_FEATURES: "2.7 or later",  # KIP-584
         ApiKey.UNREGISTER_BROKER: "2.8 or later, without ZooKeeper",  # KIP-631
         ApiKey.DESCRIBE_QUORUM: "3.3 or later, without ZooKeeper",  # KIP-642; before, only controllers had it
+        ApiKey.ALTER_CLIENT_QUOTAS: "2.6 or later",  # KIP-546
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: "2.6 or later",  # KIP-546
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.7 or later; without ZooKeeper, 3.5 or later",  # KIP-554, KIP-900
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.7 or later; without ZooKeeper, 3.5 or later",  # KIP-554, KIP-900
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8 or later, without ZooKeeper",  # KIP-966
     }
 )

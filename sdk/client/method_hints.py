@@ -103,12 +103,7 @@ ADMIN: Final[Mapping[str, str]] = {
     "use describe_topics": "describe_topic",
     "use describe_delegation_tokens": "describe_delegation_token",
     "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
-    "not supported yet; on the roadmap: quotas, users, ACLs": (
-        "alter_client_quotas "
-        "alter_user_scram_credentials create_acls "
-        "delete_acls "
-        "describe_acls describe_client_quotas describe_user_scram_credentials"
-    ),
+    "not supported yet; on the roadmap: ACLs": ("create_acls delete_acls describe_acls"),
 }
 
 

@@ -29,6 +29,12 @@ from kafkawire.sdk.admin.descriptions import (
 )
 from kafkawire.sdk.admin.feature_updates import FeatureUpdate
 from kafkawire.sdk.admin.quorum_values import QuorumInfo
+from kafkawire.sdk.admin.quota_values import ClientQuotaAlteration, ClientQuotaEntity, ClientQuotaFilter
+from kafkawire.sdk.admin.scram_values import (
+    UserScramCredentialDeletion,
+    UserScramCredentialsDescription,
+    UserScramCredentialUpsertion,
+)
 from kafkawire.sdk.admin.token_values import DelegationToken
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -447,6 +453,39 @@ class Admin(Hinting, hints=ADMIN):
         See `kafkawire.Admin.alter_configs`.
         """
         result_of(self._inner.alter_configs, resource_type, name, configs, validate_only=validate_only)
+
+    def describe_client_quotas(
+        self, wanted: ClientQuotaFilter | None = None
+    ) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of users, client ids and addresses; see `kafkawire.Admin.describe_client_quotas`."""
+        return result_of(self._inner.describe_client_quotas, wanted)
+
+    def alter_client_quotas(
+        self, *alterations: ClientQuotaAlteration | Iterable[ClientQuotaAlteration], validate_only: bool = False
+    ) -> ItemResults[ClientQuotaEntity, None]:
+        """Set and remove quotas of users, client ids and addresses; quotas that are not named stay unchanged.
+
+        See `kafkawire.Admin.alter_client_quotas`.
+        """
+        return result_of(self._inner.alter_client_quotas, *alterations, validate_only=validate_only)
+
+    def describe_user_scram_credentials(
+        self, *users: str | Iterable[str]
+    ) -> ItemResults[str, UserScramCredentialsDescription]:
+        """Return the mechanisms of users' SCRAM credentials, and the iterations of the hash; secrets are not shown.
+
+        See `kafkawire.Admin.describe_user_scram_credentials`.
+        """
+        return result_of(self._inner.describe_user_scram_credentials, *users)
+
+    def alter_user_scram_credentials(
+        self,
+        *alterations: UserScramCredentialUpsertion
+        | UserScramCredentialDeletion
+        | Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+    ) -> ItemResults[str, None]:
+        """Create, replace and delete SCRAM credentials; see `kafkawire.Admin.alter_user_scram_credentials`."""
+        return result_of(self._inner.alter_user_scram_credentials, *alterations)
 
     def list_transactions(
         self,

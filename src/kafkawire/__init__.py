@@ -33,6 +33,19 @@ if TYPE_CHECKING:
     )
     from kafkawire.sdk.admin.feature_updates import FeatureUpdate
     from kafkawire.sdk.admin.quorum_values import QuorumInfo, QuorumReplica
+    from kafkawire.sdk.admin.quota_values import (
+        ClientQuotaAlteration,
+        ClientQuotaEntity,
+        ClientQuotaFilter,
+        ClientQuotaFilterComponent,
+        DefaultEntity,
+    )
+    from kafkawire.sdk.admin.scram_values import (
+        ScramCredentialInfo,
+        UserScramCredentialDeletion,
+        UserScramCredentialsDescription,
+        UserScramCredentialUpsertion,
+    )
     from kafkawire.sdk.admin.token_values import DelegationToken
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,
@@ -72,6 +85,7 @@ if TYPE_CHECKING:
         ElectionType,
         FeatureUpgradeType,
         OffsetTimestamp,
+        ScramMechanism,
     )
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
@@ -95,6 +109,10 @@ __all__ = [
     "BrokerError",
     "Buffer",
     "BufferFull",
+    "ClientQuotaAlteration",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
+    "ClientQuotaFilterComponent",
     "ClusterBroker",
     "ClusterDescription",
     "Compression",
@@ -111,6 +129,7 @@ __all__ = [
     "ConsumerInterceptor",
     "ConsumerKeywords",
     "CreatedTopic",
+    "DefaultEntity",
     "DelegationToken",
     "Delivery",
     "ElectionType",
@@ -156,6 +175,8 @@ __all__ = [
     "RecordMetadata",
     "ReplicaLogDirs",
     "ReplicaRacks",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "Secret",
     "Subscriptions",
     "TimestampType",
@@ -166,6 +187,9 @@ __all__ = [
     "Transaction",
     "TransactionDescription",
     "TransactionListing",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+    "UserScramCredentialsDescription",
     "WaitsFor",
     "__version__",
 ]
@@ -183,6 +207,10 @@ _HOMES = {
     "BrokerError": "sdk.errors",
     "Buffer": "sdk.protocol.values",
     "BufferFull": "sdk.errors",
+    "ClientQuotaAlteration": "sdk.admin.quota_values",
+    "ClientQuotaEntity": "sdk.admin.quota_values",
+    "ClientQuotaFilter": "sdk.admin.quota_values",
+    "ClientQuotaFilterComponent": "sdk.admin.quota_values",
     "ClusterBroker": "sdk.routing.metadata",
     "ClusterDescription": "sdk.admin.descriptions",
     "Compression": "sdk.records",
@@ -199,6 +227,7 @@ _HOMES = {
     "ConsumerInterceptor": "sdk.consumer.reading.hooks",
     "ConsumerKeywords": "sdk.client.keywords",
     "CreatedTopic": "sdk.admin.descriptions",
+    "DefaultEntity": "sdk.admin.quota_values",
     "DelegationToken": "sdk.admin.token_values",
     "Delivery": "sdk.producer.engine",
     "ElectionType": "sdk.protocol.tables.enums",
@@ -244,6 +273,8 @@ _HOMES = {
     "RecordMetadata": "sdk.producer.outcome",
     "ReplicaLogDirs": "sdk.admin.descriptions",
     "ReplicaRacks": "sdk.groups.assignor",
+    "ScramCredentialInfo": "sdk.admin.scram_values",
+    "ScramMechanism": "sdk.protocol.tables.enums",
     "Secret": "sdk.secret",
     "Subscriptions": "sdk.groups.assignor",
     "TimestampType": "sdk.records",
@@ -254,6 +285,9 @@ _HOMES = {
     "Transaction": "sdk.producer.producer",
     "TransactionDescription": "sdk.admin.transaction_descriptions",
     "TransactionListing": "sdk.admin.transaction_descriptions",
+    "UserScramCredentialDeletion": "sdk.admin.scram_values",
+    "UserScramCredentialUpsertion": "sdk.admin.scram_values",
+    "UserScramCredentialsDescription": "sdk.admin.scram_values",
     "WaitsFor": "sdk.consumer.health",
     "__version__": "sdk.version",
 }

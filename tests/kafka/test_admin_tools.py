@@ -46,6 +46,7 @@ MASKS = (
 
 TOPIC = "admin-tools"
 ON_TOPIC = f"--entity-type topics --entity-name {TOPIC}"
+AS_USER = f"--entity-type users --entity-name {TOPIC}"
 
 #: Each list is one test; a command is a tool's arguments after the address.
 SEQUENCES: dict[str, list[Command]] = {
@@ -107,6 +108,33 @@ SEQUENCES: dict[str, list[Command]] = {
             CONFIGS,
             f"--alter --entity-type client-metrics --entity-name {TOPIC} --delete-config interval.ms,metrics,match",
         ),
+    ],
+    "quotas and credentials": [
+        (CONFIGS, f"--alter {AS_USER} --add-config producer_byte_rate=1000000,request_percentage=12.5"),
+        (
+            CONFIGS,
+            f"--alter {AS_USER} --entity-type clients --entity-name {TOPIC} --add-config consumer_byte_rate=2000000",
+        ),
+        (CONFIGS, f"--alter {AS_USER} --add-config SCRAM-SHA-256=[iterations=8192,password=secret]"),
+        (CONFIGS, f"--describe {AS_USER}"),
+        (CONFIGS, f"--describe {AS_USER} --entity-type clients"),
+        (CONFIGS, f"--alter --entity-type clients --entity-name {TOPIC} --add-config controller_mutation_rate=1000"),
+        (CONFIGS, "--describe --entity-type clients"),
+        (CONFIGS, "--alter --entity-type ips --entity-default --add-config connection_creation_rate=5000"),
+        (CONFIGS, "--describe --entity-type ips"),
+        (CONFIGS, f"--alter {AS_USER} --add-config producer_byte_rate=odd"),
+        (CONFIGS, f"--alter {AS_USER} --add-config no_such_rate=5"),
+        (CONFIGS, f"--alter {AS_USER} --add-config SCRAM-SHA-256=[iterations=5,password=secret]"),
+        (CONFIGS, f"--alter {AS_USER} --delete-config producer_byte_rate,request_percentage"),
+        (CONFIGS, f"--alter {AS_USER} --add-config SCRAM-SHA-512=[password=secret]"),
+        (CONFIGS, f"--alter {AS_USER} --delete-config SCRAM-SHA-256"),
+        (CONFIGS, f"--alter {AS_USER} --delete-config SCRAM-SHA-256"),
+        (CONFIGS, f"--describe {AS_USER}"),
+        (CONFIGS, f"--alter {AS_USER} --delete-config SCRAM-SHA-512"),
+        (CONFIGS, f"--alter {AS_USER} --entity-type clients --entity-name {TOPIC} --delete-config consumer_byte_rate"),
+        (CONFIGS, f"--alter --entity-type clients --entity-name {TOPIC} --delete-config controller_mutation_rate"),
+        (CONFIGS, "--alter --entity-type ips --entity-default --delete-config connection_creation_rate"),
+        (CONFIGS, f"--describe {AS_USER}"),
     ],
     "cluster": [
         (TOPICS, f"--create --topic {TOPIC}-dirs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -90,8 +91,11 @@ class BrokerBench:
         self.store = open_alone(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
         listeners, served = {LISTENER.name: LISTENER.advertised}, load()
-        control = SingleBroker(self.store, options, listeners, served)
-        core = Core(control, self.store.directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.store.directory.abandon)
+            control = SingleBroker(self.store, options, listeners, served)
+            core = Core(control, self.store.directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
+            undo.pop_all()
         while core.groups.is_loading or core.transactions.is_loading:
             # A failed read is retried after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)
@@ -156,7 +160,9 @@ class BrokerBench:
     def use(self, **parts: object) -> None:
         """Provide the test's parts to the handlers that declare them."""
         given, before = {**self.core.parts, **parts}, self.core.requests
-        self.core.requests = Dispatcher(load(), given, before.services, before.frame_bytes_max)
+        self.core.requests = Dispatcher(
+            load(), given, before.services, before.frame_bytes_max, throttling=before.throttling
+        )
 
     def begin(self, message: Message, version: int | None = None) -> DelayedOperation:
         """Handle the first step of a large request, as its client sent it; return the rest of the work."""

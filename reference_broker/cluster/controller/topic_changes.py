@@ -58,11 +58,13 @@ from kafkawire.sdk.registry.steps import (
 
 __all__ = [
     "add_partitions",
+    "announce_config",
     "change_broker_config",
     "change_topic_config",
     "check_new_topic",
     "create_topic",
     "mark_for_deletion",
+    "revise_config",
 ]
 
 #: The errors of a write to a configuration that another program has changed, created or deleted since it was read.
@@ -188,8 +190,8 @@ def change_topic_config(topic: str, revise: Revise, acl: tuple[Acl, ...] = OPEN_
     """
     if (yield from stat_of(TOPIC.path(topic))) is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
-    yield from _revise_config(TOPIC_CONFIG.path(topic), revise, acl)
-    yield from _announce(TOPIC_CONFIG.path(topic), acl)
+    yield from revise_config(TOPIC_CONFIG.path(topic), revise, acl)
+    yield from announce_config(TOPIC_CONFIG.path(topic), acl)
 
 
 def change_broker_config(
@@ -211,14 +213,24 @@ def change_broker_config(
         DamagedZnode: the configuration cannot be read.
         BrokerError: raised by `revise`.
     """
-    yield from _revise_config(BROKER_CONFIG.path(broker_id), revise, secret_acl)
-    yield from _announce(BROKER_CONFIG.path(broker_id), acl)
+    yield from revise_config(BROKER_CONFIG.path(broker_id), revise, secret_acl)
+    yield from announce_config(BROKER_CONFIG.path(broker_id), acl)
 
 
-def _revise_config(path: str, revise: Revise, acl: tuple[Acl, ...]) -> Steps[None]:
+def revise_config(path: str, revise: Revise, acl: tuple[Acl, ...]) -> Steps[None]:
     """Change a configuration, or create its node, provided that the controller stays the same.
 
     In Apache Kafka, the last writer wins. Here, concurrent changes by other programs are kept.
+
+    Args:
+        path: the node of a topic, a broker, a user, a client id or an address.
+        revise: see `change_topic_config`.
+        acl: the access control list of a new node.
+
+    Raises:
+        Refused: there is no controller, or every attempt collides with another program's change.
+        DamagedZnode: the configuration cannot be read.
+        BrokerError: raised by `revise`.
     """
     for _ in range(ATTEMPTS_MAX):
         check = yield from _controller_check(path)
@@ -241,7 +253,13 @@ def _configs_of(path: str, data: Data | None) -> Mapping[str, str]:
     return NO_CONFIGS if data is None else TOPIC_CONFIG.decode(data.data, path).config
 
 
-def _announce(path: str, acl: tuple[Acl, ...]) -> Steps[None]:
+def announce_config(path: str, acl: tuple[Acl, ...]) -> Steps[None]:
+    """Tell all brokers that a configuration has changed.
+
+    Args:
+        path: its node.
+        acl: the access control list of the announcement.
+    """
     change = CONFIG_CHANGE.encode(ConfigChange(entity_path=path.removeprefix(f"{CONFIG.path()}/")))
     yield from create_with_parents(parent_of(CONFIG_CHANGE.prefix), None, acl)
     yield from create(CONFIG_CHANGE.prefix, change, CreateMode.PERSISTENT_SEQUENTIAL, acl)

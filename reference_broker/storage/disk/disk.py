@@ -96,7 +96,7 @@ class Disk(Protocol):
         """Return the description of a path for log lines."""
         ...
 
-    def open(self, path: str, *, create: bool = False, stays: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, stays: bool = False, is_private: bool = False) -> File:
         """Open a file.
 
         Args:
@@ -104,6 +104,7 @@ class Disk(Protocol):
             create: whether to create an empty file if it does not exist.
             stays: whether the file may stay open indefinitely; the last few descriptors are not available to such
                 files.
+            is_private: whether a new file may be read only by the user who runs the broker.
 
         Raises:
             FileNotFoundError: the file or its folder does not exist.
@@ -225,10 +226,17 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
     file.append(content)
 
 
-def replace_file(disk: Disk, path: str, content: bytes) -> None:
-    """Replace a small file durably; a crash during this call leaves either the old or the new content."""
+def replace_file(disk: Disk, path: str, content: bytes, *, is_private: bool = False) -> None:
+    """Replace a small file durably; a crash during this call leaves either the old or the new content.
+
+    Args:
+        disk: holds the file.
+        path: path of the file.
+        content: the new content.
+        is_private: see `Disk.open`.
+    """
     temporary = path + TEMPORARY_SUFFIX
-    file = disk.open(temporary, create=True)
+    file = disk.open(temporary, create=True, is_private=is_private)
     # A crash may have left this file.
     file.truncate(0)
     file.append(content)

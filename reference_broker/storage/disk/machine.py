@@ -16,6 +16,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 __all__ = ["MachineDisk"]
 
 _FILE_MODE = 0o644
+_PRIVATE_FILE_MODE = 0o600
 
 
 class MachineDisk:
@@ -40,8 +41,8 @@ class MachineDisk:
     def describe(self, path: str) -> str:
         return self._at(path)
 
-    def open(self, path: str, *, create: bool = False, stays: bool = False) -> _MachineFile:
-        file = _MachineFile(self._at(path), create)
+    def open(self, path: str, *, create: bool = False, stays: bool = False, is_private: bool = False) -> _MachineFile:
+        file = _MachineFile(self._at(path), create, _PRIVATE_FILE_MODE if is_private else _FILE_MODE)
         if stays and (reason := _reserve_reached(file.fileno())):
             del file  # the traceback would keep the file open
             raise OSError(errno.EMFILE, reason, self._at(path))
@@ -92,10 +93,10 @@ class MachineDisk:
 class _MachineFile:
     __slots__ = ("__weakref__", "_descriptor", "_path", "size_bytes")
 
-    def __init__(self, path: str, create: bool) -> None:
+    def __init__(self, path: str, create: bool, mode: int) -> None:
         self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        self._descriptor = os.open(path, flags, _FILE_MODE)
+        self._descriptor = os.open(path, flags, mode)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)  # reads and writes could block, or never end

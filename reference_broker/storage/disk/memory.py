@@ -141,7 +141,7 @@ class MemoryDisk:
     def describe(self, path: str) -> str:
         return f"memory:{path}"
 
-    def open(self, path: str, *, create: bool = False, stays: bool = False) -> _MemoryFile:
+    def open(self, path: str, *, create: bool = False, stays: bool = False, is_private: bool = False) -> _MemoryFile:
         with self.mutex:
             folder, name = self._parent(path)
             entry = folder.entries.get(name)

@@ -21,6 +21,9 @@ from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation, finished
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.quotas.quotas import Quotas
+from kafkawire.reference_broker.security.quotas.rates import Window
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.reference_broker.work.timers import Timers
@@ -32,6 +35,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from tests.reference_broker.broker_bench import LISTENER, NOW_MS, all_steps
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, EmbeddedTree
+from tests.reference_broker.security.kept_entity_configs import KeptEntityConfigs
 
 __all__ = ["ControllingBroker"]
 
@@ -80,6 +84,7 @@ class ControllingBroker:
             "image_waits": waits,
             "metadata": self.metadata,
             "options": options,
+            "throttling": Throttling(Quotas(KeptEntityConfigs(), Window(11, 1_000), Window(11, 1_000)), lambda: 0),
             "topics": topics,
         }
         parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), **own}

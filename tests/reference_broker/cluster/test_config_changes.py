@@ -12,6 +12,7 @@ import pytest
 from kafkawire.reference_broker.cluster.config_changes import EXPIRATION_MS, RETRY_MS, ConfigChanges
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
+from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.registry.registry import (
@@ -44,9 +45,10 @@ class Bench(ClusterBench):
         super().__init__()
         self.timers = Timers()
         self.configs = RegistryConfigs(self.one, 1)
+        self.entity_configs = RegistryEntityConfigs(self.one)
         self.told: list[tuple[ConfigResourceType, str]] = []
         self.configs.on_change = lambda kind, name: self.told.append((kind, name))
-        self.changes = ConfigChanges(self.one, self.configs, self.timers, lambda: self.now_ms)
+        self.changes = ConfigChanges(self.one, self.configs, self.entity_configs, self.timers, lambda: self.now_ms)
         self.ready: list[Exception | None] = []
         for name in "tu":
             self.topic(name, {0: (1,)}, CONFIG % 1)
@@ -282,7 +284,10 @@ def test_it_waits_for_the_first_session() -> None:
     bench = Bench()
     late = bench.embedded.session(bench.owner.post)
     told = list[Exception | None]()
-    ConfigChanges(late, RegistryConfigs(late, 1), bench.timers, lambda: bench.now_ms).start(told.append)
+    changes = ConfigChanges(
+        late, RegistryConfigs(late, 1), RegistryEntityConfigs(late), bench.timers, lambda: bench.now_ms
+    )
+    changes.start(told.append)
     bench.owner.run_all()
     assert told == []
     late.start()

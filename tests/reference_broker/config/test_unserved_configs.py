@@ -27,8 +27,8 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("sasl.enabled.mechanisms", "only PLAINTEXT"),
         ("listener.name.external.ssl.client.auth", "only PLAINTEXT"),
         ("super.users", "no authorizer"),
-        ("quota.window.num", "no quotas"),
-        ("leader.replication.throttled.rate", "no quotas"),
+        ("alter.log.dirs.replication.quota.window.num", "between log directories"),
+        ("leader.replication.throttled.rate", "while the broker runs"),
         ("process.roles", "KRaft"),
         ("controller.quorum.voters", "KRaft"),
         ("remote.log.manager.thread.pool.size", "remote storage"),
@@ -55,6 +55,7 @@ def test_all_of_kafka_is_safe_or_named() -> None:
     assert dangerous == {
         "alter.config.policy.class.name",
         "authorizer.class.name",
+        "client.quota.callback.class",
         "config.providers",
         "create.topic.policy.class.name",
         "remote.log.storage.system.enable",

@@ -18,6 +18,8 @@ from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.security.quotas.connection_rates import ConnectionRates
+from kafkawire.reference_broker.security.quotas.rates import Window
 from kafkawire.sdk.transport.wire import Address
 
 LISTENER = Listener("PLAINTEXT", Address("127.0.0.1", 0), Address("kafka", 0))
@@ -125,3 +127,86 @@ def test_listener_that_is_not_started_leaves_nothing():
     acceptor.abandon()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(acceptor.listener.bind, TIMEOUT_SECONDS)
+
+
+class Rates(ConnectionRates):
+    """Limits that give planned times in ms, one for each connection.
+
+    Attributes:
+        asked: the calls, with their arguments other than the time.
+    """
+
+    def __init__(self, delays_ms: list[int], refusals_ms: list[int]) -> None:
+        super().__init__(Window(1, 1))
+        self._delays_ms = delays_ms
+        self._refusals_ms = refusals_ms
+        self.asked: list[tuple[object, ...]] = []
+
+    def delay_ms(self, listener: str, now_ms: int, *, is_protected: bool = False) -> int:
+        self.asked.append(("delay", listener, is_protected))
+        return self._delays_ms.pop(0)
+
+    def refusal_ms(self, listener: str, host: str, now_ms: int, *, is_protected: bool = False) -> int:
+        self.asked.append(("refusal", listener, host, is_protected))
+        return self._refusals_ms.pop(0)
+
+
+LONG_MS = 10_000_000
+
+
+def test_a_connection_too_many_waits_and_holds_up_the_next_one() -> None:
+    async def run() -> None:
+        bench = Bench(ConnectionLimits(9, 9))
+        rates = bench.acceptor.rates = Rates([0, 1, 0], [0, 0, 0])
+        bench.acceptor.is_protected = True
+        bench.acceptor.start()
+        with bench.client(), bench.client(), bench.client():
+            while len(bench.wires) < 3:
+                await asyncio.sleep(0)
+            await bench.acceptor.stop()
+        delay, refusal = ("delay", "PLAINTEXT", True), ("refusal", "PLAINTEXT", "127.0.0.1", True)
+        assert rates.asked == [delay, refusal] * 3
+        while bench.acceptor._limits._count:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
+
+
+@pytest.mark.parametrize("most", [9, 0], ids=["later", "at once"])
+def test_a_connection_from_a_busy_address_is_closed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("kafkawire.reference_broker.network.acceptor._DELAYED_MAX", most)
+
+    async def run() -> None:
+        bench = Bench(ConnectionLimits(9, 9))
+        bench.acceptor.rates = Rates([0, 0], [1 if most else LONG_MS, 0])
+        bench.acceptor.start()
+        with bench.client() as refused, bench.client():
+            refused.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(refused, 1) == b""
+            while not bench.wires:
+                await asyncio.sleep(0)
+            assert not bench.acceptor._delayed
+            await bench.acceptor.stop()
+        while bench.acceptor._limits._count:
+            await asyncio.sleep(0)
+        assert len(bench.wires) == 1
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
+
+
+def test_connections_that_wait_are_closed_when_the_listener_stops() -> None:
+    async def run() -> None:
+        bench = Bench(ConnectionLimits(9, 9))
+        bench.acceptor.rates = Rates([0, LONG_MS], [LONG_MS])
+        bench.acceptor.start()
+        with bench.client() as refused, bench.client() as waiting:
+            while bench.acceptor._waiting is None:
+                await asyncio.sleep(0)
+            assert len(bench.acceptor._delayed) == 1
+            await bench.acceptor.stop()
+            for client in (refused, waiting):
+                client.setblocking(False)
+                assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+        assert not bench.wires
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))

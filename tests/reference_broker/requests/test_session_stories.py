@@ -76,6 +76,7 @@ class Scene:
             frame_bytes_max=bench.core.requests.frame_bytes_max,
             services=bench.core.requests.services._replace(timers=self.timers, turns=RoundRobin()),
             handle=self.handle,
+            throttling=None,
         )
         self.wire = Wire()
         self.deferred: list[Any] = []
