@@ -229,6 +229,14 @@ def test_what_would_be_unsafe_to_ignore_is_refused(written, text, danger):
         ("log.roll.hours=1", {"log.roll.ms": "3600000"}),
         ("auto.create.topics.enable=FALSE", {"auto.create.topics.enable": "FALSE"}),
         ("listeners=A://:1,\\\n  B://:2", {"listeners": "A://:1,B://:2"}),
+        ("delegation.token.master.key=old", {"delegation.token.secret.key": "old"}),
+        *(
+            (
+                f"delegation.token.{first}.key={first}\ndelegation.token.{second}.key={second}",
+                {"delegation.token.secret.key": "secret"},
+            )
+            for first, second in (("secret", "master"), ("master", "secret"))
+        ),
     ],
 )
 def test_values(written, text, options):

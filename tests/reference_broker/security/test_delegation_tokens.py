@@ -1,27 +1,35 @@
 """Delegation tokens last as long as they should, and clients can log in with them.
 
 Method: send requests to a broker without sockets whose peers the test sets; restart it with another key, and let time
-pass.
+pass. Brokers of a cluster run on real sockets.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 
 import pytest
 
+from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
 from kafkawire.reference_broker.security.credentials import TokenCredentials
+from kafkawire.reference_broker.security.delegation_tokens import TokenRequest
 from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS
 from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
 from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kafkawire.sdk.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kafkawire.sdk.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.token_bench import SECRET_KEY, MemberTokenBench, TokenBench
+from tests.reference_broker.broker_cluster import BrokerCluster, until
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -114,3 +122,41 @@ def test_too_many_tokens(kind: type[TokenBench]) -> None:
     assert bench.create().error_code == ErrorCode.POLICY_VIOLATION
     bench.ask_as("alice", ExpireDelegationTokenRequest(first.hmac, -1))
     assert bench.create().error_code == ErrorCode.NONE
+
+
+def test_the_secret_key_is_not_described() -> None:
+    name = "delegation.token.secret.key"
+    bench = TokenBench()
+    resource = DescribeConfigsRequest.DescribeConfigsResource(ConfigResourceType.BROKER, "1", [name])
+    (result,) = bench.ask(DescribeConfigsRequest([resource], include_synonyms=True)).results
+    (entry,) = result.configs
+    assert (entry.name, entry.value, entry.is_sensitive, entry.read_only) == (name, None, True, True)
+    assert [synonym.value for synonym in entry.synonyms] == [None]
+
+
+def test_brokers_of_a_cluster_share_tokens() -> None:
+    async def run() -> None:
+        async with BrokerCluster(2, delegation_token_secret_key=SECRET_KEY) as cluster:
+            one, other = (broker.core.tokens for broker in cluster.brokers.values())
+            alice = KafkaPrincipal(USER, "alice")
+            made: list[TokenInformation | BrokerError] = []
+            one.create(TokenRequest(alice, alice, (), -1), now_ms(), made.append)
+            await until(lambda: bool(made), "the token is stored")
+            (token,) = made
+            assert isinstance(token, TokenInformation)
+            await until(lambda: other.token_credential(token.token_id) is not None, "the other broker knows the token")
+            assert other.token_credential(token.token_id) == one.token_credential(token.token_id)
+            expired: list[int | BrokerError] = []
+            other.expire(alice, other.hmac_of(token.token_id), -1, now_ms(), expired.append)
+            await until(lambda: one.token_credential(token.token_id) is None, "the token is gone")
+            assert not isinstance(expired[0], BrokerError)
+            again = made.copy()
+            one.create(TokenRequest(alice, alice, (), -1), now_ms(), again.append)
+            await until(lambda: len(again) == 2, "another token is stored")
+            await cluster.kill(2)
+            broker = await cluster.start(2)
+            kept = again[1]
+            assert isinstance(kept, TokenInformation)
+            assert broker.core.tokens.token_credential(kept.token_id) is not None, "tokens are read before the start"
+
+    asyncio.run(run())
