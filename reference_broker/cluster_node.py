@@ -337,6 +337,18 @@ class ClusterNode:
         if error is not None:
             _log.warning("the broker is starting without some configurations, which will be re-read later: %s", error)
 
+    async def follow_acls(self) -> None:
+        """Read all ACLs, before clients are accepted.
+
+        Raises:
+            RegistryError: some of them cannot be read; without them, the broker might allow what they deny.
+        """
+        ready: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._member().follow_acls(lambda error: _settle(ready, error))
+        error = await ready
+        if error is not None:
+            raise error
+
     async def join(self) -> None:
         """Register, stand for election, and wait until the controller has announced this broker.
 

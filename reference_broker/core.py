@@ -28,6 +28,7 @@ from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import authorizer_of
 from kafkawire.reference_broker.security.delegation_tokens import DelegationTokens
 from kafkawire.reference_broker.security.quotas.quotas import Quotas
 from kafkawire.reference_broker.security.quotas.rates import Window
@@ -72,6 +73,7 @@ class Core:
 
     Attributes:
         options: the current options; handlers and parts re-read them at each use.
+        authorizer: decides what clients may do.
         broker_configs: the broker's configurations.
         configs: changes configurations.
         dynamic_configs: dynamic configurations.
@@ -113,6 +115,7 @@ class Core:
             {**control.static_configs, "log.dirs": directory.services.disk.describe("")},
             has_zookeeper=sources.configs.is_registry,
         )
+        self.authorizer = authorizer_of(options, sources.acls, is_registry=sources.configs.is_registry)
         self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self._take_broker_configs()
@@ -189,6 +192,7 @@ class Core:
                 for key, each in served.handlers.items()
                 if self.options.client_metrics_enable or key not in _CLIENT_METRICS_APIS
             },
+            "authorizer": self.authorizer,
             "broker_configs": self.broker_configs,
             "client_metrics": self.client_metrics,
             "configs": self.configs,

@@ -277,6 +277,7 @@ class Broker:
         self._look_for_ends()
         if self.node is not None:
             await self.node.follow_configs()
+            await self.node.follow_acls()
         for acceptor in acceptors:
             acceptor.rates = core.quotas.connections
             # With a single listener, brokers and clients use the same one.

@@ -17,6 +17,12 @@ import pytest
 
 import kafkawire
 from kafkawire import (
+    AccessControlEntry,
+    AccessControlEntryFilter,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AlterConfigOperation,
     ClientQuotaAlteration,
     ClientQuotaEntity,
@@ -29,7 +35,11 @@ from kafkawire import (
     NewPartitions,
     NewTopic,
     OffsetAndMetadata,
+    PatternType,
     ProducerInterceptor,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
     ScramMechanism,
     TopicPartition,
     UserScramCredentialDeletion,
@@ -79,6 +89,12 @@ upsertion: Any = UserScramCredentialUpsertion
 
 ALICE = ClientQuotaEntity("alice")
 SHA_256 = ScramMechanism.SCRAM_SHA_256
+acl: Any = AclBinding
+acl_filter: Any = AclBindingFilter
+pattern: Any = ResourcePattern(ResourceType.TOPIC, "t")
+entry: Any = AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)
+pattern_filter: Any = ResourcePatternFilter()
+entry_filter: Any = AccessControlEntryFilter()
 
 
 def keyed(*values: Any) -> list[Any]:
@@ -127,6 +143,31 @@ TOPIC_IDS = (None, 5, b"0" * 16, "0" * 22, [None], [5], [b"0"], ["0"], ["t"], [b
 LEVELS = (None, 0, 1, "committed", "READ_COMMITTED", b"read_committed", ["read_committed"])
 WORDS = (None, 5, "Stable", b"Stable", [5], [None], [b"Stable"], ["a", ["b"]])
 GROUP_IDS = (None, 5, b"g", ["g", 5], ["g", ["g"]], [b"g"])
+NO_MEMBERS = (None, 2, "READ", True, UNWRITABLE, ElectionType.PREFERRED)
+ACLS = (
+    *(None, 5, "t", pattern, [acl(pattern, entry), None], acl_filter()),
+    *(acl(each, entry) for each in (None, "t", entry, pattern_filter, tuple(pattern))),
+    *(acl(pattern, each) for each in (None, "User:a", pattern, entry_filter, tuple(entry))),
+    *(acl(pattern._replace(name=each), entry) for each in TEXTS),
+    *(acl(pattern._replace(resource_type=each), entry) for each in (*NO_MEMBERS, ResourceType.ANY)),
+    *(acl(pattern._replace(pattern_type=each), entry) for each in (*NO_MEMBERS, PatternType.MATCH, PatternType.ANY)),
+    *(acl(pattern, entry._replace(principal=each)) for each in TEXTS),
+    *(acl(pattern, entry._replace(host=each)) for each in TEXTS),
+    *(acl(pattern, entry._replace(operation=each)) for each in (*NO_MEMBERS, AclOperation.ANY)),
+    *(acl(pattern, entry._replace(permission_type=each)) for each in (*NO_MEMBERS, AclPermissionType.ANY)),
+)
+ACL_FILTERS = (
+    *(5, "t", pattern_filter, acl(pattern, entry)),
+    *(acl_filter(each) for each in (None, "t", pattern, entry_filter)),
+    *(acl_filter(pattern_filter, each) for each in (None, "User:a", entry, pattern_filter)),
+    *(acl_filter(pattern_filter._replace(name=each)) for each in TEXTS[1:]),
+    *(acl_filter(pattern_filter._replace(resource_type=each)) for each in (*NO_MEMBERS, ResourceType.UNKNOWN)),
+    *(acl_filter(pattern_filter._replace(pattern_type=each)) for each in (*NO_MEMBERS, PatternType.UNKNOWN)),
+    *(acl_filter(pattern_filter, entry_filter._replace(principal=each)) for each in TEXTS[1:]),
+    *(acl_filter(pattern_filter, entry_filter._replace(host=each)) for each in TEXTS[1:]),
+    *(acl_filter(pattern_filter, entry_filter._replace(operation=each)) for each in NO_MEMBERS),
+    *(acl_filter(pattern_filter, entry_filter._replace(permission_type=each)) for each in NO_MEMBERS),
+)
 GROUPS = (
     None,
     5,
@@ -231,6 +272,9 @@ ADMIN: dict[str, tuple[Call, Any]] = {
         lambda admin, given: admin.alter_configs(ConfigResourceType.TOPIC, "t", given),
         (None, 5, "a", ["a"], {5: "1"}, {"a": 5}, {"a": None}),
     ),
+    "create_acls": (lambda admin, given: admin.create_acls(given), ACLS),
+    "describe_acls": (lambda admin, given: admin.describe_acls(given), (*ACL_FILTERS, [acl_filter()])),
+    "delete_acls": (lambda admin, given: admin.delete_acls(given), (None, *ACL_FILTERS, [acl_filter(), 5])),
     "describe_configs keys": (
         lambda admin, given: admin.describe_configs(ConfigResourceType.TOPIC, "t", given),
         (None, 5, b"a", ["a", 5], [["a"]]),

@@ -11,12 +11,13 @@ from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TransactionVersion
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, AclOperation, ResourceType, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -30,11 +31,16 @@ def handle(
     call: Call,
     request: AddOffsetsToTxnRequest,
     *,
+    authorizer: Authorizer,
     groups: GroupCoordinator,
     topics: TopicController,
     transactions: TransactionCoordinator,
-) -> DelayedOperation:
+) -> AddOffsetsToTxnResponse | DelayedOperation:
     """Handle AddOffsetsToTxn; the response is delayed while the offsets topic is being created."""
+    if not authorizer.allows(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     delayed = DelayedOperation()
 
     def added(error: BrokerError | None) -> None:

@@ -14,10 +14,12 @@ from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import AwaitedParts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.reference_broker.work.pieces import Work
@@ -27,7 +29,7 @@ from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import TransactionVersion
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
@@ -55,9 +57,20 @@ _FENCED_SINCE = 2
 
 @serves(ApiKey.ADD_PARTITIONS_TO_TXN)
 def handle(
-    call: Call, request: AddPartitionsToTxnRequest, *, metadata: MetadataCache, transactions: TransactionCoordinator
+    call: Call,
+    request: AddPartitionsToTxnRequest,
+    *,
+    authorizer: Authorizer,
+    metadata: MetadataCache,
+    transactions: TransactionCoordinator,
 ) -> Work[DelayedOperation]:
-    """Handle AddPartitionsToTxn."""
+    """Handle AddPartitionsToTxn; only brokers may send the versions for several transactions.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    if call.version >= _SEVERAL_SINCE:
+        require_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION)
     delayed = DelayedOperation()
     asked = request.transactions
     if call.version < _SEVERAL_SINCE:
@@ -75,13 +88,14 @@ def handle(
 
     parts = AwaitedParts[_Outcome](len(asked), complete)
     for number, transaction in enumerate(asked):
-        yield from _add(call, metadata, transactions, transaction, partial(parts.put, number))
+        yield from _add(call, authorizer, metadata, transactions, transaction, partial(parts.put, number))
         yield
     return delayed
 
 
 def _add(
     call: Call,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     transactions: TransactionCoordinator,
     transaction: Transaction,
@@ -99,12 +113,22 @@ def _add(
             codes = {partition: error.code for partition, error in (outcome or {}).items()}
             put(_Outcome(codes, ErrorCode.NONE))
 
+    is_client = call.version < _SEVERAL_SINCE
+    if is_client and not authorizer.allows(
+        call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
+    ):
+        put(_Outcome({}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return
     partitions: dict[Partition, None] = {}
     refused: dict[Partition, ErrorCode] = {}
     for topic in transaction.topics:
+        may_write = not is_client or (
+            topic.name not in INTERNAL_TOPICS
+            and authorizer.allows(call, AclOperation.WRITE, ResourceType.TOPIC, topic.name, count=len(topic.partitions))
+        )
         for index in topic.partitions:
             partitions[topic.name, index] = None
-            if code := _refusal(call.version, metadata, topic.name, index):
+            if code := _refusal(metadata, topic.name, index, may_write=may_write):
                 refused[topic.name, index] = code
             yield
         yield
@@ -118,10 +142,10 @@ def _add(
         transactions.add_partitions(transaction.transactional_id, producer, partitions, version, added, call.now_ms)
 
 
-def _refusal(version: int, metadata: MetadataCache, name: str, index: int) -> ErrorCode:
+def _refusal(metadata: MetadataCache, name: str, index: int, *, may_write: bool) -> ErrorCode:
     """Return why a partition cannot be in a transaction; only brokers may add partitions of internal topics."""
     topic = metadata.image.topics.get(name)
-    if version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
+    if not may_write:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or topic.partition(index) is UNKNOWN_PARTITION:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

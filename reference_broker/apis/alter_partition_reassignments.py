@@ -12,14 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.routing.partitions import TopicPartition
 
@@ -36,9 +39,14 @@ _VERSIONS = VersionRange(
 
 @serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _VERSIONS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: AlterPartitionReassignmentsRequest, *, controller: AskedController
+    call: Call, request: AlterPartitionReassignmentsRequest, *, authorizer: Authorizer, controller: AskedController
 ) -> Work[AlterPartitionReassignmentsResponse | DelayedOperation]:
-    """Handle AlterPartitionReassignments; the response waits until the assignments are stored."""
+    """Handle AlterPartitionReassignments; the response waits until the assignments are stored.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.ALTER)
     wanted: dict[TopicPartition, Sequence[int] | None] = {}
     for topic in request.topics:
         for partition in topic.partitions:

@@ -11,7 +11,9 @@ from typing import Final
 
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import (
@@ -19,6 +21,7 @@ from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import folder_of
 
@@ -35,9 +38,16 @@ _FUTURE_SUFFIX: Final = f".{'0' * 32}-future"
 
 @serves(ApiKey.ALTER_REPLICA_LOG_DIRS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: AlterReplicaLogDirsRequest, *, directory: LogDirectory, replicas: Replicas
+    call: Call,
+    request: AlterReplicaLogDirsRequest,
+    *,
+    authorizer: Authorizer,
+    directory: LogDirectory,
+    replicas: Replicas,
 ) -> Work[AlterReplicaLogDirsResponse]:
     """Handle AlterReplicaLogDirs."""
+    if not allows_on_cluster(authorizer, call, AclOperation.ALTER):
+        return (yield from _refused(request))
     # If a partition is named more than once, the last entry wins.
     wanted: dict[str, dict[int, str]] = {}
     for place in request.dirs:
@@ -54,6 +64,19 @@ def handle(
             yield
         if partitions:
             results.append(Topic(name, partitions))
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+def _refused(request: AlterReplicaLogDirsRequest) -> Work[AlterReplicaLogDirsResponse]:
+    """Return the response for a client that may not move replicas."""
+    results = []
+    for place in request.dirs:
+        for topic in place.topics:
+            partitions: list[Partition] = []
+            results.append(Topic(topic.name, partitions))
+            for number in topic.partitions:
+                partitions.append(Partition(number, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+                yield
     return AlterReplicaLogDirsResponse(results=results)
 
 

@@ -15,11 +15,16 @@ from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import CREATE_PARTITIONS_FIRST_WITH_STRICT_QUOTA
+from kafkawire.sdk.protocol.tables.enums import (
+    CREATE_PARTITIONS_FIRST_WITH_STRICT_QUOTA,
+    AclOperation,
+    ResourceType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -33,6 +38,7 @@ def handle(
     call: Call,
     request: CreatePartitionsRequest,
     *,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     throttling: Throttling,
     topics: TopicController,
@@ -55,6 +61,8 @@ def handle(
         if len(same) == 1:
             results.append(Result(name))
             try:
+                if not authorizer.allows(call, AclOperation.ALTER, ResourceType.TOPIC, name):
+                    raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topics.texts.may_not_be_extended)
                 room -= yield from _grow(request, metadata, topics, same[0], results[-1], parts, room, permits.take)
             except BrokerError as error:
                 _refuse(results[-1], error)

@@ -6,7 +6,7 @@ throttling. 7: topic ids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.image import TopicImage
@@ -17,15 +17,23 @@ from kafkawire.reference_broker.metadata.new_topics import (
 )
 from kafkawire.reference_broker.metadata.topic_controller import Permit, TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
-from kafkawire.sdk.protocol.tables.enums import CREATE_TOPICS_FIRST_WITH_STRICT_QUOTA, ConfigSource
+from kafkawire.sdk.protocol.tables.enums import (
+    CLUSTER_METADATA_TOPIC,
+    CREATE_TOPICS_FIRST_WITH_STRICT_QUOTA,
+    AclOperation,
+    ConfigSource,
+    ResourceType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -36,6 +44,7 @@ def handle(
     call: Call,
     request: CreateTopicsRequest,
     *,
+    authorizer: Authorizer,
     options: BrokerOptions,
     throttling: Throttling,
     topics: TopicController,
@@ -47,22 +56,49 @@ def handle(
     for topic in request.topics:
         asked.setdefault(topic.name, []).append(topic)
         yield
-    refusal = yield from _refusal(options, topics, request, [same[0] for same in asked.values() if len(same) == 1])
+    may_create, shows_configs = yield from _permissions(authorizer, call, asked)
+    wanted = [same[0] for name, same in asked.items() if len(same) == 1 and name in may_create]
+    refusal = yield from _refusal(options, topics, request, wanted)
     results = []
     for topic in request.topics if topics.answers_each else [same[0] for same in asked.values()]:
         error = refusal
         if len(asked[topic.name]) > 1:
             error = BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.created_twice)
+        elif topic.name not in may_create:
+            error = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         if error is None:
-            results.append(_create(options, topics, topic, parts, request, permits.take))
+            shows = topic.name in shows_configs
+            results.append(_create(options, topics, topic, parts, request, permits.take, shows_configs=shows))
         else:
             results.append(result := CreateTopicsResponse.CreatableTopicResult(topic.name))
             _refuse(result, error)
+            if authorizer.is_registry and topic.name not in shows_configs:
+                result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         yield
     response = CreateTopicsResponse(topics=results)
     if request.timeout_ms <= 0 and (request.validate_only or topics.acts_without_time):
         return parts.respond(response)  # no time limits the checks; `_create` limits the wait for what was created
     return parts.respond_by(call.now_ms + request.timeout_ms, call.timers, response)
+
+
+def _permissions(
+    authorizer: Authorizer, call: Call, names: Iterable[str]
+) -> Work[tuple[Container[str], Container[str]]]:
+    """Return the topics that the client may create, and those whose configurations it may see.
+
+    Kafka's own metadata topic, which nobody can create, is refused for another reason.
+    """
+    may_create, shows_configs = {CLUSTER_METADATA_TOPIC}, {CLUSTER_METADATA_TOPIC}
+    creates_all = allows_on_cluster(authorizer, call, AclOperation.CREATE, logs_denied=False)
+    for name in names:
+        if name == CLUSTER_METADATA_TOPIC:
+            continue
+        if creates_all or authorizer.allows(call, AclOperation.CREATE, ResourceType.TOPIC, name):
+            may_create.add(name)
+        if authorizer.allows(call, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, logs_denied=False):
+            shows_configs.add(name)
+        yield
+    return may_create, shows_configs
 
 
 def _refusal(
@@ -88,6 +124,8 @@ def _create(
     parts: Parts[CreateTopicsResponse],
     request: CreateTopicsRequest,
     permit: Permit,
+    *,
+    shows_configs: bool,
 ) -> CreateTopicsResponse.CreatableTopicResult:
     configs: dict[str, str | None] = {}
     for config in topic.configs:
@@ -102,6 +140,10 @@ def _create(
         else:
             result.topic_id = made.topic_id
             result.error_code, result.error_message = ErrorCode.NONE, None
+            if not shows_configs:
+                result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                parts.arrived()
+                return
             result.num_partitions, result.replication_factor = len(made.partitions), len(made.partition(0).replicas)
             own = {name: value for name, value in configs.items() if value is not None}
             result.configs = _configs(own, options.topic_defaults)

@@ -13,11 +13,12 @@ from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -30,7 +31,7 @@ _HIGH_WATERMARK = -1
 
 @serves(ApiKey.DELETE_RECORDS)
 def handle(
-    call: Call, request: DeleteRecordsRequest, *, replicas: Replicas
+    call: Call, request: DeleteRecordsRequest, *, authorizer: Authorizer, replicas: Replicas
 ) -> Work[DeleteRecordsResponse | DelayedOperation]:
     """Handle DeleteRecords; if a partition is named twice, the last offset wins, as in Kafka."""
     parts: Parts[DeleteRecordsResponse] = Parts()
@@ -45,7 +46,12 @@ def handle(
     for name, offsets in asked.items():
         results: list[Result] = []
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name, results))
+        may_delete = authorizer.allows(call, AclOperation.DELETE, ResourceType.TOPIC, name)
         for number, offset in offsets.items():
+            if not may_delete:
+                results.append(Result(number, UNKNOWN_OFFSET, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                yield
+                continue
             results.append(_delete(replicas, name, number, offset, parts, may_wait=request.timeout_ms > 0))
             yield
         yield

@@ -19,14 +19,16 @@ from kafkawire.reference_broker.metadata.image import MetadataImage, TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.topic_controller import Permit, TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster, not_authorized
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import DELETE_TOPICS_FIRST_WITH_STRICT_QUOTA
+from kafkawire.sdk.protocol.tables.enums import DELETE_TOPICS_FIRST_WITH_STRICT_QUOTA, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
@@ -43,6 +45,7 @@ def handle(
     call: Call,
     request: DeleteTopicsRequest,
     *,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     throttling: Throttling,
     topics: TopicController,
@@ -61,10 +64,13 @@ def handle(
     by_name = (_Wanted(name, ZERO_UUID) for name in request.topic_names)
     wanted = by_state if request.topics else by_name
     if topics.answers_each:
-        results = yield from _delete_entries(call, metadata, topics, wanted, parts, permits.take)
+        results = yield from _delete_entries(call, authorizer, metadata, topics, wanted, parts, permits.take)
     else:
         is_late = request.timeout_ms <= 0 and not topics.acts_without_time
-        results = yield from _delete_topics(call, metadata, topics, wanted, parts, permits.take, is_late=is_late)
+        access = _Access(authorizer, call)
+        results = yield from _delete_topics(
+            call, access, metadata, topics, wanted, parts, permits.take, is_late=is_late
+        )
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.timers, DeleteTopicsResponse(responses=results))
 
@@ -76,8 +82,29 @@ class _Wanted(NamedTuple):
     topic_id: bytes
 
 
+class _Access:
+    """What the client may do with topics, as in Apache Kafka 4.3.
+
+    Args:
+        authorizer: decides.
+        call: the context of the request.
+    """
+
+    __slots__ = ("_authorizer", "_call", "_deletes_all")
+
+    def __init__(self, authorizer: Authorizer, call: Call) -> None:
+        self._authorizer = authorizer
+        self._call = call
+        self._deletes_all = allows_on_cluster(authorizer, call, AclOperation.DELETE, logs_denied=False)
+
+    def may(self, operation: AclOperation, name: str) -> bool:
+        """Return whether the client may describe or delete a topic."""
+        return self._deletes_all or self._authorizer.allows(self._call, operation, ResourceType.TOPIC, name)
+
+
 def _delete_entries(
     call: Call,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     topics: TopicController,
     wanted: Iterable[_Wanted],
@@ -99,12 +126,19 @@ def _delete_entries(
             raise BrokerError(ErrorCode.INVALID_REQUEST)
         topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
         results.append(result := Result(name if topic is None else topic.name, topic_id))
+        known = name if topic is None else topic.name
         if name is None and topic_id == ZERO_UUID:
             result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # nobody may delete a topic without a name
+        elif known is None:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif name is None and not authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, known):
+            result.name, result.error_code = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not authorizer.allows(call, AclOperation.DELETE, ResourceType.TOPIC, known):
+            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic is not None:
             first.setdefault(topic.name, result)
         else:
-            result.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield
     for name, result in first.items():
         _begin(call, topics, image.topics[name], parts, result, permit, has_text=False)
@@ -114,6 +148,7 @@ def _delete_entries(
 
 def _delete_topics(
     call: Call,
+    access: _Access,
     metadata: MetadataCache,
     topics: TopicController,
     wanted: Iterable[_Wanted],
@@ -127,25 +162,30 @@ def _delete_topics(
     results = []
     for each in counts:
         image = metadata.image
-        if not _is_named(image, each, counts):
-            results.append(_delete(call, image, topics, each, counts, parts, permit, is_late=is_late))
+        if not _is_named(image, access, each, counts):
+            results.append(_delete(call, access, image, topics, each, counts, parts, permit, is_late=is_late))
         yield
     return results
 
 
-def _is_named(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
-    """Return whether the request also names the topic with this id, in which case only the name gets a response."""
+def _is_named(image: MetadataImage, access: _Access, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
+    """Return whether the request also names the topic with this id, in which case only the name gets a response.
+
+    A client that may not delete the topic gets a response for both, as it must not learn that they mean the same.
+    """
     topic = image.topics_by_id.get(wanted.topic_id)
     return (
         counts[wanted] == 1
         and wanted.name is None
         and topic is not None
         and counts.get(_Wanted(topic.name, ZERO_UUID)) == 1
+        and access.may(AclOperation.DELETE, topic.name)
     )
 
 
 def _delete(
     call: Call,
+    access: _Access,
     image: MetadataImage,
     topics: TopicController,
     wanted: _Wanted,
@@ -157,7 +197,11 @@ def _delete(
 ) -> Result:
     result = Result(*wanted)
     try:
-        topic = _find(image, wanted, counts)
+        topic = _find(image, access, wanted, counts)
+        if not access.may(AclOperation.DELETE, topic.name):
+            if wanted.name is None and access.may(AclOperation.DESCRIBE, topic.name):
+                result.name = topic.name
+            raise not_authorized(ResourceType.TOPIC)
         result.name, result.topic_id = topic.name, topic.topic_id
         if wanted.name is not None and _Wanted(None, topic.topic_id) in counts:
             reason = "The provided topic name maps to an ID that was already supplied."
@@ -200,11 +244,11 @@ def _begin(
     topics.delete(topic, call.now_ms, deleted)
 
 
-def _find(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> TopicImage:
+def _find(image: MetadataImage, access: _Access, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> TopicImage:
     """Return the topic to delete.
 
     Raises:
-        BrokerError: the topic does not exist, or the request is ambiguous.
+        BrokerError: the topic does not exist, the client may not know whether it does, or the request is ambiguous.
     """
     name, topic_id = wanted
     if name is None and topic_id == ZERO_UUID:
@@ -218,6 +262,8 @@ def _find(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) 
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     else:
+        if not access.may(AclOperation.DESCRIBE, name):
+            raise not_authorized(ResourceType.TOPIC)
         topic = image.topics.get(name)
         if topic is None:
             reason = "This server does not host this topic-partition."

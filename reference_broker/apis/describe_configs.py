@@ -17,9 +17,11 @@ from kafkawire.reference_broker.metadata.image import MetadataImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import require_on_configs
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -32,7 +34,7 @@ from kafkawire.sdk.protocol.tables.configs import (
     TOPIC_CONFIGS,
     ConfigKey,
 )
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -52,6 +54,15 @@ _DOCUMENTED: Final[Mapping[int, tuple[str, ...]]] = {
 }
 
 
+_REFUSED: Final = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
 class _Resource(NamedTuple):
     """A resource to describe, and the configurations that the client wants (None for all)."""
 
@@ -65,6 +76,7 @@ def handle(
     call: Call,
     request: DescribeConfigsRequest,
     *,
+    authorizer: Authorizer,
     broker_configs: BrokerConfigs,
     dynamic_configs: ConfigStore,
     metadata: MetadataCache,
@@ -86,11 +98,25 @@ def handle(
     description = _Description(metadata.image, options.node_id, broker_configs, dynamic_configs)
 
     def ask(resource: _Resource, put: Callable[[Result], None]) -> None:
-        put(_result(description, request, resource))
+        try:
+            require_on_configs(
+                authorizer, call, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+            )
+        except BrokerError as error:
+            put(Result(error.code, error.detail, resource.resource_type, resource.resource_name))
+        else:
+            put(_result(description, request, resource))
 
     return (
-        yield from collect_with_repetitions(call, resources, ask, lambda found: DescribeConfigsResponse(results=found))
+        yield from collect_with_repetitions(
+            call, resources, ask, lambda found: DescribeConfigsResponse(results=sorted(found, key=_is_refused))
+        )
     )
+
+
+def _is_refused(result: Result) -> bool:
+    """Return whether the client may not see the configurations of a resource; such resources come last, as in Kafka."""
+    return result.error_code in _REFUSED
 
 
 def _result(description: _Description, request: DescribeConfigsRequest, resource: _Resource) -> Result:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import Volume
 from kafkawire.reference_broker.work.pieces import Work
@@ -19,6 +21,8 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -33,9 +37,11 @@ _UNKNOWN_LAG = -1
 
 @serves(ApiKey.DESCRIBE_LOG_DIRS)
 def handle(
-    call: Call, request: DescribeLogDirsRequest, *, directory: LogDirectory, replicas: Replicas
-) -> Work[DelayedOperation]:
+    call: Call, request: DescribeLogDirsRequest, *, authorizer: Authorizer, directory: LogDirectory, replicas: Replicas
+) -> Work[DescribeLogDirsResponse | DelayedOperation]:
     """Handle DescribeLogDirs; the response is delayed while the volume is being measured."""
+    if not allows_on_cluster(authorizer, call, AclOperation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     topics = []
     wanted = yield from _wanted(directory, request)
     for name, numbers in wanted.items():

@@ -11,13 +11,15 @@ from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import not_authorized
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.producers.producer_snapshots import in_table_order
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -28,23 +30,41 @@ ProducerState = DescribeProducersResponse.ProducerState
 
 @serves(ApiKey.DESCRIBE_PRODUCERS)
 def handle(
-    call: Call, request: DescribeProducersRequest, *, metadata: MetadataCache, replicas: Replicas
+    call: Call,
+    request: DescribeProducersRequest,
+    *,
+    authorizer: Authorizer,
+    metadata: MetadataCache,
+    replicas: Replicas,
 ) -> Work[DescribeProducersResponse]:
     """Handle DescribeProducers."""
     topics = []
     for topic in request.topics:
-        partitions = yield from each(topic.partition_indexes, partial(_describe, metadata, replicas, topic.name))
+        refusal = _refusal(authorizer, call, metadata, topic.name)
+        partitions = yield from each(topic.partition_indexes, partial(_describe, replicas, topic.name, refusal))
         topics.append(DescribeProducersResponse.TopicResponse(topic.name, partitions))
         yield
     return DescribeProducersResponse(topics=topics)
 
 
-def _describe(metadata: MetadataCache, replicas: Replicas, name: str, number: int) -> PartitionResponse:
+def _refusal(authorizer: Authorizer, call: Call, metadata: MetadataCache, name: str) -> BrokerError | None:
+    """Return why none of a topic's producers are described, or None."""
     try:
         check_characters(name)
-        if name not in metadata.image.topics:
-            reason = "This server does not host this topic-partition."
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+    except BrokerError as error:
+        return error
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.TOPIC, name):
+        return not_authorized(ResourceType.TOPIC)
+    if name not in metadata.image.topics:
+        reason = "This server does not host this topic-partition."
+        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+    return None
+
+
+def _describe(replicas: Replicas, name: str, refusal: BrokerError | None, number: int) -> PartitionResponse:
+    try:
+        if refusal is not None:
+            raise refusal.again()
         replica = replicas.get(name, number)
         if replica is None:
             raise replicas.missing(name, number)

@@ -12,6 +12,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.reference_broker.work.pieces import Work
@@ -22,6 +23,7 @@ from kafkawire.sdk.protocol.messages.describe_transactions import (
 )
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -32,15 +34,24 @@ TopicData = DescribeTransactionsResponse.TopicData
 
 @serves(ApiKey.DESCRIBE_TRANSACTIONS)
 def handle(
-    call: Call, request: DescribeTransactionsRequest, *, transactions: TransactionCoordinator
+    call: Call, request: DescribeTransactionsRequest, *, authorizer: Authorizer, transactions: TransactionCoordinator
 ) -> Work[Message | DelayedOperation]:
     """Handle DescribeTransactions."""
 
+    def may_describe(topic: str) -> bool:
+        return authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+
     def ask(transactional_id: str, put: Callable[[State], None]) -> None:
         def answer(outcome: Transaction | BrokerError | None) -> None:
-            put(_state(transactional_id, outcome))
+            state = _state(transactional_id, outcome)
+            if authorizer.acls is not None:
+                # The client sees only the topics that it may describe.
+                state.topics = [each for each in state.topics if may_describe(each.topic)]
+            put(state)
 
-        if transactional_id:
+        if not authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            answer(BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        elif transactional_id:
             transactions.describe(transactional_id, answer, call.now_ms)
         else:
             answer(BrokerError(ErrorCode.INVALID_REQUEST))

@@ -16,13 +16,15 @@ from kafkawire.reference_broker.cluster.image_waits import ImageWaits
 from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import ElectionType
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import TopicPartition
 
@@ -40,11 +42,16 @@ def handle(
     call: Call,
     request: ElectLeadersRequest,
     *,
+    authorizer: Authorizer,
     controller: AskedController,
     image_waits: ImageWaits,
     metadata: MetadataCache,
 ) -> Work[ElectLeadersResponse | DelayedOperation]:
     """Handle ElectLeaders."""
+    if not allows_on_cluster(authorizer, call, AclOperation.ALTER):
+        asked = () if request.topic_partitions is None else (yield from _partitions(request, metadata.image))
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _response(_refused(asked, code), code, call.version)
     partitions = yield from _partitions(request, metadata.image)
     are_all, version = request.topic_partitions is None, call.version
     if request.election_type not in list(ElectionType):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, TransactionVersion
+from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, AclOperation, ResourceType, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -24,8 +25,12 @@ _FENCED_SINCE = 2
 
 
 @serves(ApiKey.END_TXN)
-def handle(call: Call, request: EndTxnRequest, *, transactions: TransactionCoordinator) -> DelayedOperation:
+def handle(
+    call: Call, request: EndTxnRequest, *, authorizer: Authorizer, transactions: TransactionCoordinator
+) -> EndTxnResponse | DelayedOperation:
     """Handle EndTxn; the markers are written after the response."""
+    if not authorizer.allows(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     delayed = DelayedOperation()
 
     def ended(outcome: ProducerIdAndEpoch | BrokerError) -> None:

@@ -24,10 +24,12 @@ from kafkawire.reference_broker.replicas.follower_reads import FollowerRead, div
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, complete_by_work
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
 from kafkawire.reference_broker.work.pieces import Pieces, Work
@@ -41,7 +43,9 @@ from kafkawire.sdk.protocol.tables.enums import (
     INITIAL_FETCH_SESSION_EPOCH,
     NO_PARTITION_LEADER_EPOCH,
     UNKNOWN_OFFSET,
+    AclOperation,
     IsolationLevel,
+    ResourceType,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -53,8 +57,13 @@ _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 PartitionData = FetchResponse.PartitionData
 AbortedTransaction = FetchResponse.AbortedTransaction
 
-#: Unknown partitions do not stop a fetch from waiting for others; they come last in the response, in this order.
-_UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
+#: Partitions that are unknown, or that the client may not read, do not stop a fetch from waiting for others; they come
+#: last in the response, in this order.
+_UNKNOWN: dict[int, int] = {
+    ErrorCode.UNKNOWN_TOPIC_ID: 1,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: 2,
+}
 
 #: Converted once, since it is used for every partition.
 _NO_ERROR = int(ErrorCode.NONE)
@@ -81,6 +90,7 @@ def handle(
     call: Call,
     request: FetchRequest,
     *,
+    authorizer: Authorizer,
     fetch_sessions: FetchSessions,
     metadata: MetadataCache,
     options: BrokerOptions,
@@ -94,7 +104,7 @@ def handle(
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
     bytes_max = options.fetch_max_bytes
-    fetch = _Fetch(call, request, session, fetch_sessions, metadata, replicas, throttling, bytes_max)
+    fetch = _Fetch(call, request, authorizer, session, fetch_sessions, metadata, replicas, throttling, bytes_max)
     return (yield from fetch.answer())
 
 
@@ -105,6 +115,7 @@ class _Fetch:
         self,
         call: Call,
         request: FetchRequest,
+        authorizer: Authorizer,
         session: FetchSession,
         sessions: FetchSessions,
         metadata: MetadataCache,
@@ -113,6 +124,9 @@ class _Fetch:
         bytes_max: int,
     ) -> None:
         self._call = call
+        self._authorizer = authorizer
+        #: Whether the client may read each topic, decided anew by each read.
+        self._may_read: dict[str, bool] = {}
         self._sessions = sessions
         self._metadata = metadata
         self._replicas = replicas
@@ -184,6 +198,8 @@ class _Fetch:
         left = self._bytes_max
         self._size_bytes, self._has_answers, self._unknown = 0, False, 0
         self._reads += 1
+        self._may_read.clear()
+        session.heed_rights(self._authorizer.state)
         session.has_news = False
         may_follow = self._call.version >= _FROM_FOLLOWERS_SINCE
         pieces = Pieces(AT_A_TIME)
@@ -225,13 +241,17 @@ class _Fetch:
                 session.check()
 
     def _find(self, partition: SessionPartition) -> Replica | ErrorCode:
-        """Return the replica of a partition, or the error if this broker does not have it."""
+        """Return the replica of a partition, or the error if the client may not read it or it is not here."""
         name = partition.topic
+        if self._session.is_follower and not self._allows(""):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if self._session.by_id:
             topic = self._metadata.image.topics_by_id.get(partition.topic_id)
             if topic is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name
+        if not (self._session.is_follower or self._allows(name)):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         number = partition.wanted.partition
         replica = self._replicas.get(name, number)
         if replica is None:
@@ -239,6 +259,18 @@ class _Fetch:
         if self._session.by_id and replica.topic_id not in (partition.topic_id, ZERO_UUID):
             return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic has been recreated, and the log is that of the old topic
         return replica
+
+    def _allows(self, topic: str) -> bool:
+        """Return whether a consumer may read a topic, or, given an empty name, whether a follower may read anything."""
+        is_allowed = self._may_read.get(topic)
+        if is_allowed is None:
+            authorizer, call = self._authorizer, self._call
+            is_allowed = self._may_read[topic] = (
+                allows_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION)
+                if self._session.is_follower
+                else authorizer.allows(call, AclOperation.READ, ResourceType.TOPIC, topic)
+            )
+        return is_allowed
 
     def _note_answer(self, partition: SessionPartition, data: PartitionData) -> None:
         """Note an error, or anything else that ends the wait for records."""

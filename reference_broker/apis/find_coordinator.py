@@ -21,9 +21,11 @@ from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster, not_authorized
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.options import parse_integer
@@ -34,7 +36,9 @@ from kafkawire.sdk.protocol.tables.enums import (
     CONSUMER_OFFSETS_TOPIC,
     NO_LEADER_ID,
     TRANSACTION_STATE_TOPIC,
+    AclOperation,
     CoordinatorType,
+    ResourceType,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import parse_uuid
@@ -52,18 +56,40 @@ _KINDS = frozenset(CoordinatorType)
 
 _NO_PORT = -1
 
+#: The types of the resources that keys name.
+_PROTECTED = {
+    int(CoordinatorType.GROUP): ResourceType.GROUP,
+    int(CoordinatorType.TRANSACTION): ResourceType.TRANSACTIONAL_ID,
+}
+
 
 @serves(ApiKey.FIND_COORDINATOR)
 def handle(
-    call: Call, request: FindCoordinatorRequest, *, metadata: MetadataCache, topics: TopicController
+    call: Call,
+    request: FindCoordinatorRequest,
+    *,
+    authorizer: Authorizer,
+    metadata: MetadataCache,
+    topics: TopicController,
 ) -> Work[Message | DelayedOperation]:
-    """Handle FindCoordinator; the response is delayed while the coordinator's topic is being created."""
+    """Handle FindCoordinator; the response is delayed while the coordinator's topic is being created.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED; only brokers may ask for the coordinators of share groups.
+    """
+    is_of_shares = request.key_type == CoordinatorType.SHARE and call.version >= _SHARE_SINCE
+    if is_of_shares and not allows_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION):
+        raise not_authorized(ResourceType.CLUSTER)
+    protected = _PROTECTED.get(request.key_type)
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
         def created(made: TopicImage | BrokerError) -> None:
             put(_find(call, metadata, topics, request, key, made))
 
-        if request.key_type == CoordinatorType.GROUP:
+        if protected is not None and not authorizer.allows(call, AclOperation.DESCRIBE, protected, key):
+            error = not_authorized(protected)
+            put(_none(key, error.code, error.detail if call.version < _SEVERAL_SINCE else ""))
+        elif request.key_type == CoordinatorType.GROUP:
             topics.ensure(CONSUMER_OFFSETS_TOPIC, created)
         elif request.key_type == CoordinatorType.TRANSACTION:
             topics.ensure(TRANSACTION_STATE_TOPIC, created)

@@ -9,15 +9,22 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
 
 @serves(ApiKey.HEARTBEAT)
-def handle(call: Call, request: HeartbeatRequest, *, groups: GroupCoordinator) -> DelayedOperation:
+def handle(
+    call: Call, request: HeartbeatRequest, *, authorizer: Authorizer, groups: GroupCoordinator
+) -> HeartbeatResponse | DelayedOperation:
     """Handle Heartbeat."""
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     delayed = DelayedOperation()
     groups.heartbeat(
         request.group_id,

@@ -11,8 +11,10 @@ from kafkawire.reference_broker.config.config_operations import Operation
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.requests.altered_resources import alter_each
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import require_on_configs
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.incremental_alter_configs import (
@@ -20,6 +22,7 @@ from kafkawire.sdk.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 
 __all__ = ["handle"]
 
@@ -28,7 +31,7 @@ Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 @serves(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def handle(
-    call: Call, request: IncrementalAlterConfigsRequest, *, configs: ConfigController
+    call: Call, request: IncrementalAlterConfigsRequest, *, authorizer: Authorizer, configs: ConfigController
 ) -> Work[IncrementalAlterConfigsResponse | DelayedOperation]:
     """Handle IncrementalAlterConfigs; the response is delayed until the changes are on disk."""
     parts: Parts[IncrementalAlterConfigsResponse] = Parts()
@@ -38,6 +41,9 @@ def handle(
     ) -> None:
         operations = [Operation(each.name, each.config_operation, each.value) for each in resource.configs]
         kind, name = resource.resource_type, resource.resource_name
+        require_on_configs(
+            authorizer, call, AclOperation.ALTER_CONFIGS, kind, name, has_text=not authorizer.is_registry
+        )
         configs.operate(kind, name, operations, done, validate_only=request.validate_only)
 
     def result_of(kind: int, name: str) -> Result:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.acls import CLUSTER_NAME
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -30,9 +32,19 @@ _FENCED_SINCE = 4
 
 @serves(ApiKey.INIT_PRODUCER_ID)
 def handle(
-    call: Call, request: InitProducerIdRequest, *, producer_ids: ProducerIds, transactions: TransactionCoordinator
+    call: Call,
+    request: InitProducerIdRequest,
+    *,
+    authorizer: Authorizer,
+    producer_ids: ProducerIds,
+    transactions: TransactionCoordinator,
 ) -> InitProducerIdResponse | DelayedOperation:
     """Handle InitProducerId; the response is delayed while ids are reserved, or until the epoch is committed."""
+    if request.transactional_id is None:
+        if not _may_write(authorizer, call):
+            return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    elif not authorizer.allows(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None and not request.transactional_id:
@@ -62,6 +74,13 @@ def handle(
             request.transactional_id, request.transaction_timeout_ms, expected, initialized, call.now_ms
         )
     return operation
+
+
+def _may_write(authorizer: Authorizer, call: Call) -> bool:
+    """Return whether an idempotent producer may write at all: any topic, or idempotently as before Kafka 2.8."""
+    return authorizer.allows(
+        call, AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
+    ) or authorizer.allows_any(call, AclOperation.WRITE, ResourceType.TOPIC)
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:

@@ -10,11 +10,15 @@ from __future__ import annotations
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Join
 from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.authorization import describable_topics
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -27,9 +31,20 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 @serves(ApiKey.JOIN_GROUP)
-def handle(call: Call, request: JoinGroupRequest, *, groups: GroupCoordinator) -> Work[DelayedOperation]:
+def handle(
+    call: Call, request: JoinGroupRequest, *, authorizer: Authorizer, groups: GroupCoordinator
+) -> Work[DelayedOperation]:
     """Handle JoinGroup; the response usually waits until the other members have joined."""
     delayed_join = DelayedOperation()
+
+    def reply(response: JoinGroupResponse) -> None:
+        if response.error_code and call.version >= _NULL_PROTOCOL_SINCE:
+            response.protocol_name = None
+        delayed_join.complete(response)
+
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        reply(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return delayed_join
     has_rebalance_timeout = call.version >= _REBALANCE_TIMEOUT_SINCE
     # The data is copied; otherwise, a member would keep the request's buffer alive.
     protocols = yield from each(request.protocols, lambda protocol: (protocol.name, bytes(protocol.metadata)))
@@ -45,12 +60,7 @@ def handle(call: Call, request: JoinGroupRequest, *, groups: GroupCoordinator) -
         call.client_host,
         needs_member_id=call.version >= _MEMBER_ID_REQUIRED_SINCE,
         may_skip_assignment=call.version >= _SKIP_ASSIGNMENT_SINCE,
+        may_describe=describable_topics(authorizer, call),
     )
-
-    def reply(response: JoinGroupResponse) -> None:
-        if response.error_code and call.version >= _NULL_PROTOCOL_SINCE:
-            response.protocol_name = None
-        delayed_join.complete(response)
-
     groups.join(join, reply, call.now_ms)
     return delayed_join

@@ -9,20 +9,28 @@ from __future__ import annotations
 from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
 from kafkawire.reference_broker.replicas.control_requests import ControlRequests
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 
 __all__ = ["handle", "pass_on"]
 
 
 @serves(ApiKey.LEADER_AND_ISR, KNOWN_APIS[ApiKey.LEADER_AND_ISR].known_versions, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: LeaderAndIsrRequest, *, control_requests: ControlRequests
+    call: Call, request: LeaderAndIsrRequest, *, authorizer: Authorizer, control_requests: ControlRequests
 ) -> Message | DelayedOperation:
-    """Handle LeaderAndIsr; the response waits until the logs exist and the roles have changed."""
+    """Handle LeaderAndIsr; the response waits until the logs exist and the roles have changed.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION)
     return pass_on(call, request, control_requests)
 
 

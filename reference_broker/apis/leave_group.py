@@ -15,10 +15,12 @@ from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import AwaitedParts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -32,8 +34,12 @@ _SEVERAL_SINCE = since(LeaveGroupRequest, "members")
 
 
 @serves(ApiKey.LEAVE_GROUP)
-def handle(call: Call, request: LeaveGroupRequest, *, groups: GroupCoordinator) -> Work[DelayedOperation]:
+def handle(
+    call: Call, request: LeaveGroupRequest, *, authorizer: Authorizer, groups: GroupCoordinator
+) -> Work[LeaveGroupResponse | DelayedOperation]:
     """Handle LeaveGroup."""
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     delayed = DelayedOperation()
     if call.version < _SEVERAL_SINCE:
         leaving: list[tuple[str, str | None]] = [(request.member_id, None)]

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -28,9 +30,16 @@ _FIRST_WITH_KINDS = since(ListConfigResourcesRequest, "resource_types")
 
 @serves(ApiKey.LIST_CONFIG_RESOURCES, scope=Scope.ALONE)
 def handle(
-    call: Call, request: ListConfigResourcesRequest, *, dynamic_configs: ConfigStore, metadata: MetadataCache
+    call: Call,
+    request: ListConfigResourcesRequest,
+    *,
+    authorizer: Authorizer,
+    dynamic_configs: ConfigStore,
+    metadata: MetadataCache,
 ) -> Work[ListConfigResourcesResponse]:
     """Handle ListConfigResources."""
+    if not allows_on_cluster(authorizer, call, AclOperation.DESCRIBE_CONFIGS):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = set(request.resource_types) or set(_KINDS)
     if call.version < _FIRST_WITH_KINDS:
         wanted = {ConfigResourceType.CLIENT_METRICS}

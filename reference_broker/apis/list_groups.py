@@ -10,11 +10,13 @@ from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -24,8 +26,11 @@ Group = ClassicGroup | ConsumerGroup | UnservedGroup
 
 
 @serves(ApiKey.LIST_GROUPS)
-def handle(call: Call, request: ListGroupsRequest, *, groups: GroupCoordinator) -> Work[ListGroupsResponse]:
-    """Handle ListGroups."""
+def handle(
+    call: Call, request: ListGroupsRequest, *, authorizer: Authorizer, groups: GroupCoordinator
+) -> Work[ListGroupsResponse]:
+    """Handle ListGroups: list the groups that the client may describe, which are all if it may describe the cluster."""
+    sees_all = allows_on_cluster(authorizer, call, AclOperation.DESCRIBE, logs_denied=False)
     if groups.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {state.strip().lower() for state in request.states_filter}
@@ -33,6 +38,12 @@ def handle(call: Call, request: ListGroupsRequest, *, groups: GroupCoordinator) 
     listed = []
     known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.unserved_groups()]
     for group in known:
+        group_id = group.group_id
+        if not (
+            sees_all or authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.GROUP, group_id, logs_denied=False)
+        ):
+            yield
+            continue
         each = _listed(group)
         if (not states or each.group_state.lower() in states) and (not types or each.group_type in types):
             listed.append(each)

@@ -17,6 +17,7 @@ from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.segments.segments import TimestampAndOffset
 from kafkawire.reference_broker.work.pieces import Work
@@ -28,8 +29,10 @@ from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_TIMESTAMP,
     UNKNOWN_OFFSET,
+    AclOperation,
     IsolationLevel,
     OffsetTimestamp,
+    ResourceType,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
@@ -71,7 +74,7 @@ class _Reader(NamedTuple):
 
 @serves(ApiKey.LIST_OFFSETS)
 def handle(
-    call: Call, request: ListOffsetsRequest, *, replicas: Replicas
+    call: Call, request: ListOffsetsRequest, *, authorizer: Authorizer, replicas: Replicas
 ) -> Work[ListOffsetsResponse | DelayedOperation]:
     """Handle ListOffsets; respond immediately, unless a segment's index has to be rebuilt first."""
     asked: dict[Partition, int] = {}
@@ -86,16 +89,24 @@ def handle(
     is_committed = is_client and request.isolation_level == IsolationLevel.READ_COMMITTED
     reader = _Reader(is_client, is_committed, may_follow=request.replica_id == _DEBUGGING_REPLICA_ID)
     parts: Parts[ListOffsetsResponse] = Parts()
-    topics = []
+    topics, refused = [], []
     for topic in request.topics:
         partitions: list[PartitionResponse] = []
+        if not authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            refused.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
+            for partition in topic.partitions:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                partitions.append(PartitionResponse(partition.partition_index, code))
+                yield
+            yield
+            continue
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
         for partition in topic.partitions:
             is_twice = asked[topic.name, partition.partition_index] > 1
             partitions.append(_find(call, replicas, parts, topic.name, partition, reader, is_twice=is_twice))
             yield
         yield
-    return parts.respond(ListOffsetsResponse(topics=topics))
+    return parts.respond(ListOffsetsResponse(topics=[*topics, *refused] if refused else topics))
 
 
 def _find(

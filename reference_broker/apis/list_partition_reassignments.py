@@ -14,14 +14,17 @@ from kafkawire.reference_broker.cluster.controller.asked_controller import Asked
 from kafkawire.reference_broker.cluster.controller.context import ReplicaAssignment
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["handle"]
@@ -32,9 +35,14 @@ Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 @serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: ListPartitionReassignmentsRequest, *, controller: AskedController
+    call: Call, request: ListPartitionReassignmentsRequest, *, authorizer: Authorizer, controller: AskedController
 ) -> Work[ListPartitionReassignmentsResponse | DelayedOperation]:
-    """Handle ListPartitionReassignments."""
+    """Handle ListPartitionReassignments.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.DESCRIBE)
     wanted: dict[TopicPartition, None] = {}
     for topic in request.topics or ():
         for number in topic.partition_indexes:

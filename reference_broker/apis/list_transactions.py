@@ -12,12 +12,13 @@ from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import TransactionState
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType, TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -30,7 +31,9 @@ _STATES = {state_name(state): state for state in TransactionState}
 
 
 @serves(ApiKey.LIST_TRANSACTIONS)
-def handle(call: Call, request: ListTransactionsRequest, *, transactions: TransactionCoordinator) -> Answer:
+def handle(
+    call: Call, request: ListTransactionsRequest, *, authorizer: Authorizer, transactions: TransactionCoordinator
+) -> Answer:
     """Handle ListTransactions."""
     if transactions.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -41,6 +44,7 @@ def handle(call: Call, request: ListTransactionsRequest, *, transactions: Transa
         )
         for transaction in transactions.transactions()
         if _is_wanted(request, transaction, states, call.now_ms)
+        and authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id)
     ]
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _STATES]
     response = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)

@@ -4,7 +4,8 @@
 time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (for the cluster,
 until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
 
-As in Kafka, the response reports a topic that is about to be created as unknown, and the client asks again.
+As in Kafka, the response reports a topic that is about to be created as unknown, and the client asks again. A client
+that may not describe a topic is not told whether it exists.
 """
 
 from __future__ import annotations
@@ -19,20 +20,27 @@ from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
-from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
+from kafkawire.reference_broker.requests.authorized_operations import authorized_operations
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.acls import CLUSTER_NAME
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
 Partition = MetadataResponse.MetadataResponsePartition
+Topic = MetadataResponse.MetadataResponseTopic
+
+#: The operations of a client that may not even describe the cluster.
+_NO_OPERATIONS = 0
 
 #: In version 0, replicas that the client cannot reach are left out.
 _UNREACHABLE_REPLICAS_SINCE = 1
@@ -49,6 +57,7 @@ def handle(
     call: Call,
     request: MetadataRequest,
     *,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     options: BrokerOptions,
     throttling: Throttling,
@@ -69,23 +78,27 @@ def handle(
         yield
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     view = _View(metadata.image, call.peer.listener.name, call.version)
+    access = _Access(authorizer, call, creates=request.allow_auto_topic_creation and options.auto_create_topics)
+    #: The topics that the client may not describe, and may not create; they come last, as in Kafka.
+    refused: list[Topic] = []
     if request.topics is None or (is_first_version and not request.topics):
-        described = yield from _describe_all(metadata, view)
+        described = yield from _describe_all(metadata, view, access)
     else:
         if ids:
             names.clear()
         described = []
         for topic_id in ids:
-            described.append((yield from _find_id(metadata.image, view, topic_id)))
+            topic = yield from _find_id(metadata.image, view, access, topic_id)
+            (refused if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else described).append(topic)
             yield
         missing = []
         for name in names:
-            topic = yield from _find(metadata.image, view, name)
-            described.append(topic)
+            topic = yield from _find(metadata.image, view, access, name)
+            (refused if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else described).append(topic)
             if name is not None and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 missing.append(name)
             yield
-        if request.allow_auto_topic_creation and options.auto_create_topics:
+        if access.creates:
             permit = throttling.automatic_permits(call).take
             yield from create_automatically(topics, options, missing, call.services.lines, call.now_ms, permit)
     image = metadata.image
@@ -96,16 +109,55 @@ def handle(
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        topics=described,
+        topics=[*described, *refused] if refused else described,
     )
     if request.include_topic_authorized_operations:
         for topic in described:
             if topic.name is not None:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+                topic.topic_authorized_operations = authorized_operations(
+                    authorizer, call, ResourceType.TOPIC, topic.name
+                )
             yield
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = (
+            authorized_operations(authorizer, call, ResourceType.CLUSTER, CLUSTER_NAME)
+            if allows_on_cluster(authorizer, call, AclOperation.DESCRIBE)
+            else _NO_OPERATIONS
+        )
     return response
+
+
+class _Access:
+    """What the client may do with topics.
+
+    Args:
+        authorizer: decides.
+        call: the context of the request.
+        creates: whether missing topics are created.
+
+    Attributes:
+        creates: see above.
+    """
+
+    __slots__ = ("_authorizer", "_call", "creates")
+
+    def __init__(self, authorizer: Authorizer, call: Call, *, creates: bool) -> None:
+        self._authorizer = authorizer
+        self._call = call
+        self.creates = creates
+
+    def may_describe(self, name: str, *, logs_denied: bool = True) -> bool:
+        """Return whether the client may describe a topic."""
+        return self._authorizer.allows(
+            self._call, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=logs_denied
+        )
+
+    def may_create(self, name: str) -> bool:
+        """Return whether the client may create a topic, by the cluster's ACLs or its own."""
+        authorizer, call = self._authorizer, self._call
+        return allows_on_cluster(authorizer, call, AclOperation.CREATE, logs_denied=False) or authorizer.allows(
+            call, AclOperation.CREATE, ResourceType.TOPIC, name
+        )
 
 
 class _View:
@@ -147,12 +199,13 @@ class _View:
             yield
 
 
-def _describe_all(metadata: MetadataCache, view: _View) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
-    """Describe all topics except those deleted in the meantime."""
+def _describe_all(metadata: MetadataCache, view: _View, access: _Access) -> Work[list[Topic]]:
+    """Describe all topics except those that the client may not describe, or that are deleted in the meantime."""
     topics = []
     image = metadata.image
     for topic in image.topics.values():
-        if metadata.image is image or _has(metadata.image, topic):
+        is_here = metadata.image is image or _has(metadata.image, topic)
+        if is_here and access.may_describe(topic.name, logs_denied=False):
             topics.append((yield from _describe(topic, view)))
         yield
     return topics
@@ -163,29 +216,35 @@ def _has(image: MetadataImage, topic: TopicImage) -> bool:
     return known is not None and known.topic_id == topic.topic_id
 
 
-def _find_id(image: MetadataImage, view: _View, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _find_id(image: MetadataImage, view: _View, access: _Access, topic_id: bytes) -> Work[Topic]:
     topic = image.topics_by_id.get(topic_id)
     if topic is None:
-        return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        return Topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+    if not access.may_describe(topic.name):
+        return Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
     return (yield from _describe(topic, view))
 
 
-def _find(image: MetadataImage, view: _View, name: str | None) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _find(image: MetadataImage, view: _View, access: _Access, name: str | None) -> Work[Topic]:
     if name is None:
-        return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
+        return Topic(ErrorCode.UNKNOWN_TOPIC_ID, None)
+    if not access.may_describe(name):
+        return Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = image.topics.get(name)
     if topic is not None:
         return (yield from _describe(topic, view))
+    if access.creates and not access.may_create(name):
+        return Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=name in INTERNAL_TOPICS)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         # An invalid name gets its own error, so clients do not wait for the topic to appear.
         check_characters(name)
     except BrokerError as error:
         code = error.code
-    return MetadataResponse.MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
+    return Topic(code, name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _describe(topic: TopicImage, view: _View) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _describe(topic: TopicImage, view: _View) -> Work[Topic]:
     partitions: list[Partition] = []
     reachable = view.reachable
     for number, partition in enumerate(topic.partitions):
@@ -211,7 +270,7 @@ def _describe(topic: TopicImage, view: _View) -> Work[MetadataResponse.MetadataR
         yield
     if view.hides_unreachable:
         yield from view.hide_unreachable(partitions)
-    return MetadataResponse.MetadataResponseTopic(
+    return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,

@@ -17,13 +17,16 @@ from kafkawire.reference_broker.groups.records import NO_EXPIRY
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.authorization import not_authorized
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 
@@ -49,11 +52,18 @@ def handle(
     call: Call,
     request: OffsetCommitRequest,
     *,
+    authorizer: Authorizer,
     groups: GroupCoordinator,
     metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[OffsetCommitResponse | DelayedOperation]:
-    """Handle OffsetCommit."""
+    """Handle OffsetCommit.
+
+    Raises:
+        BrokerError: the client may not read with the group.
+    """
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        raise not_authorized(ResourceType.GROUP)
     by_id = call.version >= _BY_ID_SINCE
     retention_ms = request.retention_time_ms
     checked = CheckedOffsets(
@@ -68,7 +78,12 @@ def handle(
     image = metadata.image
     for wanted in request.topics:
         topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics.get(wanted.name)
-        yield from checked.check(topic, wanted.partitions)
+        name = wanted.name if topic is None else topic.name
+        is_unknown = by_id and topic is None
+        if is_unknown or authorizer.allows(call, AclOperation.READ, ResourceType.TOPIC, name):
+            yield from checked.check(topic, wanted.partitions)
+        else:
+            yield from checked.refuse(wanted.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         yield
     if not checked.need_the_group:
         return (yield from _respond(request, checked.codes()))

@@ -24,6 +24,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.log.validation import validate
 from kafkawire.reference_broker.storage.producers.producers import Verification
@@ -37,7 +38,7 @@ from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import Acks, TransactionVersion
+from kafkawire.sdk.protocol.tables.enums import Acks, AclOperation, ResourceType, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_COMPRESSION_MASK,
@@ -72,6 +73,8 @@ _LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()
 
+_MAY_NOT_WRITE = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
 
 #: KAFKA-18659: librdkafka up to 2.5 compresses only if versions 0 to 2 are advertised, although brokers no longer serve
 #: them.
@@ -83,6 +86,7 @@ def handle(
     call: Call,
     request: ProduceRequest,
     *,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
@@ -92,7 +96,7 @@ def handle(
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
-    steps = _append_all(call, metadata, options, replicas, verifier, request, response, responses, parts)
+    steps = _append_all(call, authorizer, metadata, options, replicas, verifier, request, response, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -136,6 +140,7 @@ def _limit_wait(
 
 def _append_all(
     call: Call,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
@@ -151,11 +156,16 @@ def _append_all(
     also ends after many short batches, or after many topics without batches.
     """
     transactional: list[Unverified] = []
-    refused = yield from _refusal(request)
+    refused = yield from _refusal(call, authorizer, request)
     pieces = Pieces(AT_A_TIME)
     last: tuple[Buffer | None, Replica | None] | None = None
     for data in request.topic_data:
         name = _name(call.version, metadata.image, data)
+        refusal = refused
+        if name is not None and (refused is None or refused.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
+            count = len(data.partition_data)
+            if not authorizer.allows(call, AclOperation.WRITE, ResourceType.TOPIC, name, count=count):
+                refusal = _MAY_NOT_WRITE
         answers: list[PartitionResponse] = []
         responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
         if not data.partition_data and pieces.ends():
@@ -166,7 +176,7 @@ def _append_all(
             replica = None if name is None else replicas.get(name, partition.index)
             last = partition.records, replica
             answers.append(
-                _append(call, refused, name, replicas, replica, partition, parts, transactional, request.acks, response)
+                _append(call, refusal, name, replicas, replica, partition, parts, transactional, request.acks, response)
             )
     if transactional:
         version = transaction_version(call.version)
@@ -190,10 +200,8 @@ def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
     return replica is not None and replica.log.config.compression is not None
 
 
-def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
+def _refusal(call: Call, authorizer: Authorizer, request: ProduceRequest) -> Work[BrokerError | None]:
     """Return why the whole request is refused, or None if it is not."""
-    if request.acks not in _ACKS:
-        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, got {request.acks}")
     producers, pieces = set(), Pieces(_LOOKED_AT_A_TIME)
     for topic in request.topic_data:
         if pieces.ends():
@@ -206,6 +214,12 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
     if producers and request.transactional_id is None:
         reason = "the request has transactional records, but no transactional id"
         return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
+    if producers and not authorizer.allows(
+        call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id or ""
+    ):
+        return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.acks not in _ACKS:
+        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, got {request.acks}")
     if len(producers) > 1:
         reason = f"the request has transactional records from {len(producers)} producers, but only one is allowed"
         return BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)

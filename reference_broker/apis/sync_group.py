@@ -10,9 +10,11 @@ from kafkawire.reference_broker.groups.requests import Sync
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -22,11 +24,13 @@ _PROTOCOL_SINCE = since(SyncGroupRequest, "protocol_type")
 
 @serves(ApiKey.SYNC_GROUP)
 def handle(
-    call: Call, request: SyncGroupRequest, *, groups: GroupCoordinator
+    call: Call, request: SyncGroupRequest, *, authorizer: Authorizer, groups: GroupCoordinator
 ) -> Work[SyncGroupResponse | DelayedOperation]:
     """Handle SyncGroup; the response waits for the leader's assignment."""
     if call.version >= _PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assignments = {}
     for entry in request.assignments:
         assignments[entry.member_id] = bytes(entry.assignment)

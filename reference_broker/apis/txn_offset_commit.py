@@ -14,14 +14,21 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import not_authorized
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2, TransactionVersion
+from kafkawire.sdk.protocol.tables.enums import (
+    TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2,
+    AclOperation,
+    ResourceType,
+    TransactionVersion,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -37,13 +44,26 @@ def handle(
     call: Call,
     request: TxnOffsetCommitRequest,
     *,
+    authorizer: Authorizer,
     groups: GroupCoordinator,
     metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[TxnOffsetCommitResponse | DelayedOperation]:
-    """Handle TxnOffsetCommit."""
+    """Handle TxnOffsetCommit.
+
+    Raises:
+        BrokerError: the client may not write with the transactional id, or may not read with the group.
+    """
+    if not authorizer.allows(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        raise not_authorized(ResourceType.TRANSACTIONAL_ID)
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        raise not_authorized(ResourceType.GROUP)
     checked = CheckedOffsets(options.offset_metadata_max_bytes, call.now_ms)
     for wanted in request.topics:
+        if not authorizer.allows(call, AclOperation.READ, ResourceType.TOPIC, wanted.name):
+            yield from checked.refuse(wanted.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            yield
+            continue
         yield from checked.check(metadata.image.topics.get(wanted.name), wanted.partitions)
         yield
     if not checked.need_the_group:

@@ -19,12 +19,14 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.feature_changes import check_feature_changes
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import FeatureUpgradeType
+from kafkawire.sdk.protocol.tables.enums import AclOperation, FeatureUpgradeType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle", "handle_in_cluster"]
@@ -42,11 +44,14 @@ def handle(
     call: Call,
     request: UpdateFeaturesRequest,
     *,
+    authorizer: Authorizer,
     features: Sequence[Feature],
     metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[UpdateFeaturesResponse]:
     """Handle UpdateFeatures for a standalone broker, whose features always have the same levels."""
+    if not allows_on_cluster(authorizer, call, AclOperation.ALTER):
+        return _response(Refusal(*_MAY_NOT_ALTER))
     wanted: dict[str, tuple[int, int]] = {}
     for update in request.feature_updates:
         # In version 0, Kafka 4 ignores whether the level may be lowered.
@@ -65,9 +70,11 @@ def handle(
 
 @serves(ApiKey.UPDATE_FEATURES, _VERSIONS, scope=Scope.CLUSTER)
 def handle_in_cluster(
-    call: Call, request: UpdateFeaturesRequest, *, controller: AskedController
+    call: Call, request: UpdateFeaturesRequest, *, authorizer: Authorizer, controller: AskedController
 ) -> Work[UpdateFeaturesResponse | DelayedOperation]:
     """Handle UpdateFeatures in a cluster; the response waits until the features are stored."""
+    if not allows_on_cluster(authorizer, call, AclOperation.ALTER):
+        return _response(Refusal(*_MAY_NOT_ALTER))
     updates = []
     for update in request.feature_updates:
         kind = update.upgrade_type
@@ -82,6 +89,10 @@ def handle_in_cluster(
         )
 
     return given_later(ask)
+
+
+#: The error of a client that may not alter the cluster.
+_MAY_NOT_ALTER = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 
 
 def _response(results: Mapping[str, Refusal] | Refusal) -> UpdateFeaturesResponse:

@@ -8,14 +8,17 @@ from __future__ import annotations
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster, require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import write_marker
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -32,9 +35,15 @@ _NOT_HERE = frozenset(
 
 @serves(ApiKey.WRITE_TXN_MARKERS)
 def handle(
-    call: Call, request: WriteTxnMarkersRequest, *, replicas: Replicas, groups: GroupCoordinator
+    call: Call, request: WriteTxnMarkersRequest, *, authorizer: Authorizer, replicas: Replicas, groups: GroupCoordinator
 ) -> Work[WriteTxnMarkersResponse | DelayedOperation]:
-    """Handle WriteTxnMarkers; the response waits until all markers are readable."""
+    """Handle WriteTxnMarkers; the response waits until all markers are readable.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED; only brokers may send this, and administrators with ALTER.
+    """
+    if not allows_on_cluster(authorizer, call, AclOperation.ALTER, logs_denied=False):
+        require_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION)
     parts: Parts[WriteTxnMarkersResponse] = Parts()
     results: dict[int, list[TopicResult]] = {}
     for wanted in request.markers:

@@ -29,6 +29,7 @@ from kafkawire.reference_broker.cluster.controller_client import ControllerClien
 from kafkawire.reference_broker.cluster.links import Done, Links
 from kafkawire.reference_broker.cluster.log_failures import LogFailures
 from kafkawire.reference_broker.cluster.registration import BrokerDetails, Registration, registration_patience_ms
+from kafkawire.reference_broker.cluster.registry_acls import RegistryAcls
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
 from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs
 from kafkawire.reference_broker.cluster.registry_tokens import RegistryTokens
@@ -123,6 +124,7 @@ class Membership:
         configs: the dynamic configurations.
         tokens: the delegation tokens.
         entity_configs: quotas and SCRAM credentials.
+        acls: the ACLs; None if the broker has no authorizer.
         topics: creates, changes and deletes topics.
         producer_ids: reserves producer ids.
         controller: stands for election.
@@ -180,6 +182,9 @@ class Membership:
         self.tokens = RegistryTokens(registry, timers, clock, is_secure=self._is_secure)
         self._has_tokens = options.delegation_token_secret_key is not None
         self._config_changes = ConfigChanges(registry, self.configs, self.entity_configs, timers, clock, acl)
+        self.acls = (
+            RegistryAcls(registry, timers, clock, is_secure=self._is_secure) if options.authorizer_class_name else None
+        )
         self.log_failures = LogFailures(registry, broker_id, services.later, is_secure=self._is_secure)
 
     def _registration(self, endpoints: tuple[Endpoint, ...]) -> Registration:
@@ -256,6 +261,13 @@ class Membership:
             self.tokens.start(lambda other: ready(error or other))
 
         self._config_changes.start(configured if self._has_tokens else ready)
+
+    def follow_acls(self, ready: Callable[[Exception | None], None]) -> None:
+        """Read all ACLs and follow their changes; see `RegistryAcls.start`."""
+        if self.acls is None:
+            ready(None)
+        else:
+            self.acls.start(ready)
 
     def register(self, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
         """Register; see `Registration.register_first`."""
@@ -369,6 +381,8 @@ class Membership:
         self.client.close(Closed("the broker is stopping"))
         self._config_changes.close()
         self.tokens.close()
+        if self.acls is not None:
+            self.acls.close()
         self.registration.close()
         self.log_failures.close()
 

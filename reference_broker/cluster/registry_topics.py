@@ -90,6 +90,7 @@ _TEXTS: Final = TopicTexts(
     created_twice="Found multiple entries for this topic.",
     extended_twice="Duplicate topic in request.",
     missing="The topic '{}' does not exist.",
+    may_not_be_extended="The topic authorization is failed.",
 )
 
 

@@ -133,6 +133,9 @@ class BrokerKeywords(ClusterKeywords, total=False):
     quota_window_size_seconds: int
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
+    authorizer_class_name: str
+    super_users: str
+    allow_everyone_if_no_acl_found: bool
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
     log_cleanup_policy: Literal["compact", "delete", "compact,delete", "delete,compact"]

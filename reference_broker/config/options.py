@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from itertools import permutations
 from typing import Any, Final, Self
 
+from kafkawire.reference_broker.config.authorizer_options import read_authorizer, read_super_users
 from kafkawire.reference_broker.config.config_values import INTEGERS, InvalidConfig
 from kafkawire.reference_broker.config.endpoints import SocketBuffers
 from kafkawire.reference_broker.config.topic_configs import check_topic_config
@@ -219,6 +220,11 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         quota_window_size_seconds: the duration of a sample.
         controller_quota_window_num: the same for the quotas on partitions created and deleted.
         controller_quota_window_size_seconds: the duration of a sample.
+        authorizer_class_name: `org.apache.kafka.metadata.authorizer.StandardAuthorizer` or
+            `kafka.security.authorizer.AclAuthorizer`, which decide alike, to check every operation against ACLs; if
+            empty, anybody may do anything.
+        super_users: principals that may do anything, as in `User:admin;User:CN=broker-1`.
+        allow_everyone_if_no_acl_found: whether anybody may use a resource for which there are no ACLs at all.
         memory_disk_bytes: the capacity of a broker without files; once it is used up, the broker's disk is full.
         event_loop: the broker's event loop; `uvloop` requires that package.
     """
@@ -293,6 +299,9 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     quota_window_size_seconds: int = _kafka("quota.window.size.seconds")
     controller_quota_window_num: int = _kafka("controller.quota.window.num")
     controller_quota_window_size_seconds: int = _kafka("controller.quota.window.size.seconds")
+    authorizer_class_name: str = option("", read_authorizer, "str", kafka="authorizer.class.name")
+    super_users: str = option("", read_super_users, "str", kafka="super.users")
+    allow_everyone_if_no_acl_found: bool = flag(False, kafka="allow.everyone.if.no.acl.found")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
 

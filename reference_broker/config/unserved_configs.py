@@ -32,7 +32,7 @@ class _Unsafe(NamedTuple):
 _OFF: Final = ("", "false")
 
 _UNSAFE: Final = {
-    "authorizer.class.name": _Unsafe("this broker has no authorizer, so anyone could do anything"),
+    "authorizer.zookeeper.url": _Unsafe("this broker would look for ACLs in the ZooKeeper of zookeeper.connect"),
     "create.topic.policy.class.name": _Unsafe("this broker has no policies, and would create forbidden topics"),
     "alter.config.policy.class.name": _Unsafe("this broker has no policies, and would accept forbidden changes"),
     "client.quota.callback.class": _Unsafe("this broker would not enforce the quotas that the class determines"),
@@ -49,7 +49,8 @@ _REASONS: Final = (
     (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
     (r"(sasl|ssl|security|principal|connections\.max\.reauth|password\.encoder)\b.*",
      "only PLAINTEXT listeners are served, and there is no login"),
-    (r"super\.users|allow\.everyone\.if\.no\.acl\.found", "this broker has no authorizer"),
+    (r"early\.start\.listeners", "this broker reads all ACLs before it accepts connections"),
+    (r"authorizer\.zookeeper\..*", "ACLs are kept in the ZooKeeper of zookeeper.connect"),
     (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),
     (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "the broker's metrics are not reported"),
     (r"(leader|follower)\.replication\.throttled\..*", "this is only configured while the broker runs"),

@@ -71,6 +71,7 @@ class ClusterMember:
             membership.configs,
             membership.tokens,
             membership.entity_configs,
+            membership.acls,
             membership.producer_ids,
             membership.services.new_uuid,
             lambda: membership.controller.is_active,

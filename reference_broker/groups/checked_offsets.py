@@ -88,6 +88,14 @@ class CheckedOffsets:
             self.need_the_group |= codes[-1] in _CODES_OF_THE_GROUP
             yield
 
+    def refuse(self, partitions: Sequence[Wanted], code: ErrorCode) -> Work[None]:
+        """Give all partitions of the next topic of the request an error; yield after each."""
+        codes: list[ErrorCode] = []
+        self._codes.append(codes)
+        for _ in partitions:
+            codes.append(code)
+            yield
+
     def _time_of(self, wanted: Wanted) -> int:
         """Return the commit time of an offset, which only OffsetCommit 1 can specify."""
         given = wanted.commit_timestamp if isinstance(wanted, OffsetCommitPartition) else _BROKERS_TIME

@@ -5,7 +5,7 @@ The handlers in `apis/` build these from messages of any version, so the coordin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -127,6 +127,7 @@ class Join(NamedTuple):
         client_host: the host that the client connects from.
         needs_member_id: whether a new member must rejoin with the id assigned to it (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
+        may_describe: tells whether the member may describe a topic; None if it may describe all of them.
         new_member_id: the id of the member for which the coordinator has created the group; empty before that.
     """
 
@@ -141,6 +142,7 @@ class Join(NamedTuple):
     client_host: str
     needs_member_id: bool
     may_skip_assignment: bool
+    may_describe: Callable[[str], bool] | None = None
     new_member_id: str = ""
 
     def check_size(self) -> None:
@@ -184,6 +186,7 @@ class ConsumerHeartbeat(NamedTuple):
         client_id: the client's name for itself.
         client_host: the host that the client connects from.
         may_lack_id: whether a joining member may omit its id, in which case the coordinator generates one.
+        may_describe: tells whether the member may describe a topic; None if it may describe all of them.
     """
 
     group_id: str
@@ -199,6 +202,7 @@ class ConsumerHeartbeat(NamedTuple):
     client_id: str
     client_host: str
     may_lack_id: bool = False
+    may_describe: Callable[[str], bool] | None = None
 
 
 class Commit(NamedTuple):

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.acl_store import AclStore
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.delegation_tokens import TokenStore
 from kafkawire.reference_broker.metadata.entity_configs import EntityConfigStore
 from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.local_acl_store import LocalAclStore
 from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
 from kafkawire.reference_broker.metadata.local_entity_configs import LocalEntityConfigs
 from kafkawire.reference_broker.metadata.local_token_store import LocalTokenStore
@@ -37,6 +39,7 @@ class Sources(NamedTuple):
         configs: stores dynamic configurations.
         tokens: stores delegation tokens.
         entity_configs: stores quotas and SCRAM credentials.
+        acls: stores ACLs; None if the broker has no authorizer.
         producer_ids: reserves producer ids.
         new_uuid: returns 16 random bytes, for ids.
         is_controller: returns whether this broker is the controller.
@@ -49,6 +52,7 @@ class Sources(NamedTuple):
     configs: ConfigStore
     tokens: TokenStore
     entity_configs: EntityConfigStore
+    acls: AclStore | None
     producer_ids: ProducerIdBlocks
     new_uuid: Callable[[], bytes]
     is_controller: Callable[[], bool]
@@ -67,7 +71,7 @@ def local_sources(
 
     Raises:
         ConfigurationError: the file of dynamic configurations contains an entry that cannot be configured, or the file
-            of delegation tokens one that is not a token.
+            of delegation tokens one that is not a token, or of ACLs one that is not an ACL.
     """
     directory = store.directory
     topics = LocalTopics(store, options, directory.services.timers, listeners, features, forget)
@@ -77,6 +81,7 @@ def local_sources(
         LocalConfigStore(directory),
         LocalTokenStore(directory),
         LocalEntityConfigs(directory),
+        LocalAclStore(directory) if options.authorizer_class_name else None,
         LocalProducerIdBlocks(directory.producer_ids, directory.services),
         store.new_uuid,
         is_controller=lambda: True,

@@ -42,11 +42,13 @@ class TopicTexts(NamedTuple):
         created_twice: a request creates the same topic more than once.
         extended_twice: a request adds partitions to the same topic more than once.
         missing: the topic to extend does not exist; the text has a placeholder for the topic's name.
+        may_not_be_extended: the client may not add partitions to the topic; empty for no text.
     """
 
     created_twice: str
     extended_twice: str
     missing: str
+    may_not_be_extended: str = ""
 
 
 @runtime_checkable  # tests check a broker's parts against the names that handlers use

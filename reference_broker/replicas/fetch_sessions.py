@@ -243,6 +243,8 @@ class FetchSession:
         self.waiting: WaitingFetch | None = None
         self.is_busy = self.is_removed = self.has_news = False
         self._isolation_level = request.isolation_level
+        #: What the client was allowed to do at its last fetch; see `Authorizer.state`.
+        self._rights: object = None
         self._partitions: dict[_Key, SessionPartition] = {}
         self._ready: dict[SessionPartition, None] = {}
         #: Partitions read from a different log since the last `follow`.
@@ -310,6 +312,20 @@ class FetchSession:
                     self._ready.pop(gone, None)
                 if pieces.ends():
                     yield
+
+    def heed_rights(self, rights: object) -> None:
+        """Read all partitions if what the client may read has changed since its last fetch.
+
+        Args:
+            rights: an object that stays the same until it changes.
+        """
+        if rights is self._rights:
+            return
+        self._rights = rights
+        for partition in self._partitions.values():
+            if self.is_follower:
+                partition.wake()
+            self._ready[partition] = None
 
     def to_read(self) -> list[SessionPartition]:
         """Return the partitions that may have something new, in session order."""

@@ -27,6 +27,7 @@ __all__ = ["CLUSTER_PARTS", "PARTS", "REGISTERED", "ApiHandler", "Handler", "Sco
 PARTS: Final = frozenset(
     {
         "advertised",
+        "authorizer",
         "broker_configs",
         "client_metrics",
         "configs",

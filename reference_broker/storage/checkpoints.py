@@ -28,6 +28,7 @@ from kafkawire.sdk.storage.partitions import Partition
 from kafkawire.sdk.storage.properties import stored_properties
 
 __all__ = [
+    "ACLS",
     "CLEAN_SHUTDOWN",
     "DELEGATION_TOKENS",
     "DIRECTORY_FILES",
@@ -50,6 +51,8 @@ __all__ = [
 
 logger = logging.getLogger("kafkawire.broker")
 
+#: The ACLs of a standalone broker.
+ACLS = "acls"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 #: Delegation tokens, without what clients log in with.
 DELEGATION_TOKENS = "delegation-tokens"
@@ -67,6 +70,7 @@ TOPICS = "topics"
 #: Names in the data directory itself.
 DIRECTORY_FILES = frozenset(
     {
+        ACLS,
         CLEANER_OFFSETS,
         CLEAN_SHUTDOWN,
         DELEGATION_TOKENS,

@@ -77,6 +77,7 @@ from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.acls import AclBinding, AclBindingFilter
     from kafkawire.sdk.routing.metadata import Topic
 
 __all__ = ["Actions"]
@@ -283,6 +284,26 @@ class Actions:
         """Replace a configuration; see `Admin.alter_configs`."""
         altered = {resource: configs}
         (await alter_configs(self._operations, altered, validate_only=validate_only)).all()
+
+    async def create_acls(self, acls: Sequence[AclBinding]) -> ItemResults[AclBinding, None]:
+        """Create ACLs; see `Admin.create_acls`."""
+        from kafkawire.sdk.admin.acls import create_acls
+
+        return await create_acls(self._operations, acls)
+
+    async def describe_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
+        """Return ACLs; see `Admin.describe_acls`."""
+        from kafkawire.sdk.admin.acls import describe_acls
+
+        return await describe_acls(self._operations, wanted)
+
+    async def delete_acls(
+        self, filters: Sequence[AclBindingFilter]
+    ) -> ItemResults[AclBindingFilter, ItemResults[AclBinding, None]]:
+        """Delete ACLs; see `Admin.delete_acls`."""
+        from kafkawire.sdk.admin.acls import delete_acls
+
+        return await delete_acls(self._operations, filters)
 
     async def describe_client_quotas(self, wanted: ClientQuotaFilter) -> dict[ClientQuotaEntity, dict[str, float]]:
         """Return the quotas of entities; see `Admin.describe_client_quotas`."""

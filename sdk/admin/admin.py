@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.core import ClientCore
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.metrics.names import MetricName
+    from kafkawire.sdk.protocol.acls import AclBinding, AclBindingFilter
     from kafkawire.sdk.routing.metadata import Topic
     from kafkawire.sdk.secret import Secret
 
@@ -1018,6 +1019,60 @@ class Admin(Hinting, hints=ADMIN):
         """
         resource, checked = checked_resource(resource_type, name), checked_configs(configs)
         await self._do(self._actions.alter_configs(resource, checked, validate_only=bool(validate_only)))
+
+    async def create_acls(self, *acls: AclBinding | Iterable[AclBinding]) -> ItemResults[AclBinding, None]:
+        """Create ACLs, which allow or deny operations on resources.
+
+        An ACL that exists already stays as it is.
+
+        Args:
+            acls: as separate arguments or in one list; duplicates are ignored.
+
+        Returns:
+            The ACLs that the cluster has stored, and the error of each other one: INVALID_REQUEST if the broker refuses
+                it, SECURITY_DISABLED if the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED. It may take a
+                moment until every broker heeds a new ACL.
+
+        Raises:
+            LocalProtocolError: an argument is not an `AclBinding`, or an attribute is wrong or only for filters.
+        """
+        from kafkawire.sdk.admin.acl_arguments import checked_acls
+
+        return await self._do(self._actions.create_acls(checked_acls(acls)))
+
+    async def describe_acls(self, wanted: AclBindingFilter | None = None) -> list[AclBinding]:
+        """Return ACLs.
+
+        Args:
+            wanted: selects the ACLs; None for all of them.
+
+        Raises:
+            BrokerError: SECURITY_DISABLED if the broker has no authorizer; CLUSTER_AUTHORIZATION_FAILED.
+            LocalProtocolError: `wanted` is not an `AclBindingFilter`, or an attribute is wrong.
+        """
+        from kafkawire.sdk.admin.acl_arguments import checked_filter
+
+        return await self._do(self._actions.describe_acls(checked_filter(wanted)))
+
+    async def delete_acls(
+        self, *filters: AclBindingFilter | Iterable[AclBindingFilter]
+    ) -> ItemResults[AclBindingFilter, ItemResults[AclBinding, None]]:
+        """Delete all ACLs that match at least one filter.
+
+        Args:
+            filters: as separate arguments or in one list; `AclBindingFilter()` matches every ACL.
+
+        Returns:
+            For each filter, the ACLs that it has deleted, and the error of each ACL that matched but was not deleted;
+                and the error of each filter that the broker refused: SECURITY_DISABLED if the brokers have no
+                authorizer, CLUSTER_AUTHORIZATION_FAILED.
+
+        Raises:
+            LocalProtocolError: an argument is not an `AclBindingFilter`, or an attribute is wrong.
+        """
+        from kafkawire.sdk.admin.acl_arguments import checked_filters
+
+        return await self._do(self._actions.delete_acls(checked_filters(filters)))
 
     async def describe_client_quotas(
         self, wanted: ClientQuotaFilter | None = None

@@ -103,7 +103,6 @@ ADMIN: Final[Mapping[str, str]] = {
     "use describe_topics": "describe_topic",
     "use describe_delegation_tokens": "describe_delegation_token",
     "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
-    "not supported yet; on the roadmap: ACLs": ("create_acls delete_acls describe_acls"),
 }
 
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.metrics.names import MetricName
+    from kafkawire.sdk.protocol.acls import AclBinding, AclBindingFilter
     from kafkawire.sdk.routing.metadata import Topic
     from kafkawire.sdk.secret import Secret
 
@@ -453,6 +454,20 @@ class Admin(Hinting, hints=ADMIN):
         See `kafkawire.Admin.alter_configs`.
         """
         result_of(self._inner.alter_configs, resource_type, name, configs, validate_only=validate_only)
+
+    def create_acls(self, *acls: AclBinding | Iterable[AclBinding]) -> ItemResults[AclBinding, None]:
+        """Create ACLs, which allow or deny operations on resources; see `kafkawire.Admin.create_acls`."""
+        return result_of(self._inner.create_acls, *acls)
+
+    def describe_acls(self, wanted: AclBindingFilter | None = None) -> list[AclBinding]:
+        """Return ACLs; see `kafkawire.Admin.describe_acls`."""
+        return result_of(self._inner.describe_acls, wanted)
+
+    def delete_acls(
+        self, *filters: AclBindingFilter | Iterable[AclBindingFilter]
+    ) -> ItemResults[AclBindingFilter, ItemResults[AclBinding, None]]:
+        """Delete all ACLs that match at least one filter; see `kafkawire.Admin.delete_acls`."""
+        return result_of(self._inner.delete_acls, *filters)
 
     def describe_client_quotas(
         self, wanted: ClientQuotaFilter | None = None

@@ -76,8 +76,17 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer, Transaction
+    from kafkawire.sdk.protocol.acls import (
+        AccessControlEntry,
+        AccessControlEntryFilter,
+        AclBinding,
+        AclBindingFilter,
+        ResourcePattern,
+        ResourcePatternFilter,
+    )
     from kafkawire.sdk.protocol.tables.enums import (
         AclOperation,
+        AclPermissionType,
         AlterConfigOperation,
         ConfigResourceType,
         ConfigSource,
@@ -85,6 +94,8 @@ if TYPE_CHECKING:
         ElectionType,
         FeatureUpgradeType,
         OffsetTimestamp,
+        PatternType,
+        ResourceType,
         ScramMechanism,
     )
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -98,7 +109,12 @@ if TYPE_CHECKING:
     from kafkawire.sdk.version import __version__
 
 __all__ = [
+    "AccessControlEntry",
+    "AccessControlEntryFilter",
+    "AclBinding",
+    "AclBindingFilter",
     "AclOperation",
+    "AclPermissionType",
     "ActiveProducer",
     "Address",
     "Admin",
@@ -165,6 +181,7 @@ __all__ = [
     "PartitionLag",
     "PartitionReassignment",
     "Partitioner",
+    "PatternType",
     "Producer",
     "ProducerInterceptor",
     "ProducerKeywords",
@@ -175,6 +192,9 @@ __all__ = [
     "RecordMetadata",
     "ReplicaLogDirs",
     "ReplicaRacks",
+    "ResourcePattern",
+    "ResourcePatternFilter",
+    "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
     "Secret",
@@ -196,7 +216,12 @@ __all__ = [
 
 #: The module that defines each name.
 _HOMES = {
+    "AccessControlEntry": "sdk.protocol.acls",
+    "AccessControlEntryFilter": "sdk.protocol.acls",
+    "AclBinding": "sdk.protocol.acls",
+    "AclBindingFilter": "sdk.protocol.acls",
     "AclOperation": "sdk.protocol.tables.enums",
+    "AclPermissionType": "sdk.protocol.tables.enums",
     "ActiveProducer": "sdk.admin.transaction_descriptions",
     "Address": "sdk.transport.wire",
     "Admin": "sdk.admin.admin",
@@ -263,6 +288,7 @@ _HOMES = {
     "PartitionLag": "sdk.admin.descriptions",
     "PartitionReassignment": "sdk.admin.descriptions",
     "Partitioner": "sdk.client.partitioner",
+    "PatternType": "sdk.protocol.tables.enums",
     "Producer": "sdk.producer.producer",
     "ProducerInterceptor": "sdk.producer.hooks",
     "ProducerKeywords": "sdk.client.keywords",
@@ -273,6 +299,9 @@ _HOMES = {
     "RecordMetadata": "sdk.producer.outcome",
     "ReplicaLogDirs": "sdk.admin.descriptions",
     "ReplicaRacks": "sdk.groups.assignor",
+    "ResourcePattern": "sdk.protocol.acls",
+    "ResourcePatternFilter": "sdk.protocol.acls",
+    "ResourceType": "sdk.protocol.tables.enums",
     "ScramCredentialInfo": "sdk.admin.scram_values",
     "ScramMechanism": "sdk.protocol.tables.enums",
     "Secret": "sdk.secret",

@@ -198,6 +198,10 @@ class MixedCluster:
         """The addresses of all brokers."""
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self._brokers.values())
 
+    def address(self, broker_id: int) -> str:
+        """Return the address of a broker."""
+        return f"127.0.0.1:{self._brokers[broker_id].port}"
+
     @property
     def ids(self) -> tuple[int, ...]:
         """The ids of all brokers, in the order they were first started."""
@@ -302,9 +306,9 @@ class MixedCluster:
             for broker_id, folder in self.folders.items()
         }
 
-    def run_tool(self, name: str, *arguments: str) -> str:
-        """Run one of Kafka's tools, which must succeed, and return its output."""
-        where = ("--bootstrap-server", self.bootstrap)
+    def run_tool(self, name: str, *arguments: str, asked: int | None = None) -> str:
+        """Run one of Kafka's tools, which must succeed, and return its output; it asks any broker, or the given one."""
+        where = ("--bootstrap-server", self.bootstrap if asked is None else self.address(asked))
         result = run_tool(name, *where, *arguments, timeout_seconds=_PATIENCE_SECONDS, release=ZOOKEEPER_RELEASE)
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
@@ -319,6 +323,14 @@ class MixedCluster:
 
     # The registry.
 
+    def node(self, path: str) -> bytes | None:
+        """Return the content of a node; None if it does not exist."""
+        try:
+            content, _ = self._registry.get(path)
+        except NoNodeError:
+            return None
+        return bytes(content)
+
     def _children(self, path: str) -> set[str]:
         try:
             return set(self._registry.get_children(path))
@@ -326,9 +338,8 @@ class MixedCluster:
             return set()
 
     def _content(self, path: str) -> dict[str, Any] | None:
-        try:
-            content, _ = self._registry.get(path)
-        except NoNodeError:
+        content = self.node(path)
+        if content is None:
             return None
         found: dict[str, Any] = json.loads(content)
         return found

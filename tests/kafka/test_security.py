@@ -17,15 +17,24 @@ from typing import Any
 
 import pytest
 
-from kafkawire import Admin, BrokerError, Consumer, KafkaWireError, NewTopic, Producer
+from kafkawire import (
+    AccessControlEntry,
+    AclBinding,
+    Admin,
+    BrokerError,
+    Consumer,
+    KafkaWireError,
+    NewTopic,
+    Producer,
+    ResourcePattern,
+)
 from kafkawire.sdk import log_limit
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
-from kafkawire.sdk.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.sasl.plain import PlainAuthenticator
-from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
+from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
@@ -114,17 +123,11 @@ def test_every_mechanism(secure_kafka: SecureKafka, certificates: Certificates, 
 
 async def allow(kafka: SecureKafka, user: str, topic: str) -> None:
     """Allow a user all operations on a topic and on every group."""
-    creations = [
-        CreateAclsRequest.AclCreation(
-            kind, name, PatternType.LITERAL, f"User:{user}", "*", AclOperation.ALL, AclPermissionType.ALLOW
-        )
-        for kind, name in ((ResourceType.TOPIC, topic), (ResourceType.GROUP, "*"))
-    ]
-    address = Address.parse("bootstrap", kafka.bootstrap)
-    connection = await BrokerConnection.open(TcpNetwork(), address, ConnectionSettings())
-    response = await response_to(connection, CreateAclsRequest(creations), CreateAclsResponse)
-    assert [result.error_code for result in response.results] == [0, 0]
-    connection.close()
+    entry = AccessControlEntry(f"User:{user}", "*", AclOperation.ALL, AclPermissionType.ALLOW)
+    resources = ResourcePattern(ResourceType.TOPIC, topic), ResourcePattern(ResourceType.GROUP, "*")
+    async with Admin(kafka.bootstrap) as admin:
+        created = await admin.create_acls(AclBinding(resource, entry) for resource in resources)
+    assert not created.errors
 
 
 @pytest.mark.smoke

@@ -31,7 +31,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.transport.wire import Address
 
@@ -47,7 +47,7 @@ LISTENER = Listener("PLAINTEXT", Address("", 9092), Address("broker", 9092))
 
 def versions_of(key: ApiKey) -> range:
     """Return the stable versions of an API."""
-    api = APIS[key]
+    api = KNOWN_APIS[key]
     return api.stable_versions.numbers()
 
 
@@ -132,7 +132,7 @@ class BrokerBench:
             version: the version of the request; None for the highest stable one.
             client_id: the client id in the request's header.
         """
-        api = APIS[ApiKey(message.SCHEMA.key or 0)]
+        api = KNOWN_APIS[ApiKey(message.SCHEMA.key or 0)]
         version = versions_of(ApiKey(api.key))[-1] if version is None else version
         assert self.core.requests.served[ApiKey(api.key)][0] <= version <= self.core.requests.served[ApiKey(api.key)][1]
         data = codec(type(message), version).encode(message)
@@ -166,7 +166,7 @@ class BrokerBench:
 
     def begin(self, message: Message, version: int | None = None) -> DelayedOperation:
         """Handle the first step of a large request, as its client sent it; return the rest of the work."""
-        api = APIS[ApiKey(message.SCHEMA.key or 0)]
+        api = KNOWN_APIS[ApiKey(message.SCHEMA.key or 0)]
         request = Request(api, api.stable_versions.last if version is None else version, 0, "client", message, 1)
         answer = self.core.requests.handle(self.call(request), message)
         assert isinstance(answer, DelayedOperation)

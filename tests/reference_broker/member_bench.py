@@ -98,6 +98,7 @@ class MemberBench(BrokerBench):
         core = Core(member, directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
         announced: list[bool] = []
         self.membership.follow_configs(lambda error: None)
+        self.membership.follow_acls(lambda error: None)
         self.settle()
         self.membership.register(lambda epoch: None, _fail)
         self.settle()

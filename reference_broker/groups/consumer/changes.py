@@ -10,7 +10,7 @@ Apache Kafka.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
@@ -57,15 +57,22 @@ class Change:
         member: the member's previous state, or an empty one.
         updated: the member's new state.
         replaced: the id of the static member that this member replaces.
+        may_describe: tells whether the member may describe a topic; None if it may describe all of them.
     """
 
     def __init__(
-        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, replaced: str | None
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        replaced: str | None,
+        may_describe: Callable[[str], bool] | None = None,
     ) -> None:
         self.group = group
         self.member = member
         self.updated = updated
         self.replaced = replaced
+        self.may_describe = may_describe
         self.is_known = updated == member
         #: A replacing member takes over, and the partitions of the replaced member become free.
         self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
@@ -158,7 +165,7 @@ class Changes:
             self._outbox.add(member_record(group.group_id, change.updated))
         if not change.is_known or change.leaves_place:
             self._forget_regexes(group, change.subscriptions)
-        self.resolution.begin_if_stale(group, regexes_of(change.subscriptions), now_ms)
+        self.resolution.begin_if_stale(group, regexes_of(change.subscriptions), now_ms, change.may_describe)
         raises_epoch = raises_epoch or change.leaves_place or change.have_topics_changed
         changes = self._topics.changes
         if not raises_epoch and group.has_looked_at(changes):

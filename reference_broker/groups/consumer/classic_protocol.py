@@ -86,7 +86,7 @@ class ClassicProtocolMembers:
         except DecodeError as error:
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"malformed subscription: {error}") from None
         member, replaced = self._member(group, member_id, request)
-        change = Change(group, member, _updated(member, request, subscription), replaced)
+        change = Change(group, member, _updated(member, request, subscription), replaced, request.may_describe)
         holder = group.static_members.get(request.instance_id) if request.instance_id is not None else None
         epoch = self._changes.write_member(change, now_ms)
         is_last = holder is not None and group.members[holder].classic is None

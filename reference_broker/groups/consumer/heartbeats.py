@@ -72,7 +72,7 @@ class Heartbeats:
         member, replaced = self._member(group, request)
         if request.regex:
             TopicPattern(request.regex)  # raises an error if the expression is not supported
-        change = Change(group, member, _updated(member, request), replaced)
+        change = Change(group, member, _updated(member, request), replaced, request.may_describe)
         epoch = self._changes.write_member(change, now_ms, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):

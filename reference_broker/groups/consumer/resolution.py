@@ -1,8 +1,9 @@
 """Resolve the regular expressions of consumer groups to topics, in the background, and store the results in records.
 
 If a heartbeat finds an unresolved expression in its group, or one resolved before a topic was added, all of the group's
-expressions are resolved; at most one resolution per group is running. A separate operation then writes the records and,
-if topics have changed, the next group epoch. Until then, the previous result applies.
+expressions are resolved, to topics that the member with the heartbeat may describe; at most one resolution per group is
+running. A separate operation then writes the records and, if topics have changed, the next group epoch. Until then, the
+previous result applies.
 
 Source: `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` in Apache Kafka.
 """
@@ -10,7 +11,7 @@ Source: `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpr
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
 
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
@@ -34,6 +35,9 @@ _log = logging.getLogger("kafkawire.broker")
 
 #: Maximum total length of the names that a group's expressions match; a batch in the offsets topic cannot hold more.
 _NAMES_CHARACTERS_MAX = 1024 * 1024
+
+#: The number of topics of which a member may be told, decided in a few milliseconds.
+_NAMES_IN_SLICE = 1_000
 
 #: The topics matched by each expression; None if the expression is invalid.
 _Found = dict[str, frozenset[str] | None]
@@ -93,12 +97,25 @@ class Resolution:
         self._running.pop(group_id, None)
         self._failed_ms.pop(group_id, None)
 
-    def begin_if_stale(self, group: ConsumerGroup, regexes: Collection[str], now_ms: int) -> None:
-        """Start resolving the expressions of a group's members, unless the known results are current."""
+    def begin_if_stale(
+        self,
+        group: ConsumerGroup,
+        regexes: Collection[str],
+        now_ms: int,
+        may_describe: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Start resolving the expressions of a group's members, unless the known results are current.
+
+        Args:
+            group: the group.
+            regexes: the expressions.
+            now_ms: the current time.
+            may_describe: tells whether the members may know of a topic; None if they may know of all.
+        """
         if regexes and group.group_id not in self._running and self._is_stale(group, regexes, now_ms):
             run = self._running[group.group_id] = object()
             self._computations.add(
-                self._resolve(group.group_id, sorted(regexes), now_ms),
+                self._resolve(group.group_id, sorted(regexes), now_ms, may_describe),
                 lambda: self._running.get(group.group_id) is run,
                 partial(self._resolved, group.group_id, run, self.version),
                 now_ms,
@@ -118,7 +135,13 @@ class Resolution:
             or now_ms > last_ms + self._limits.group_consumer_regex_refresh_interval_ms
         )
 
-    def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found | None]:
+    def _resolve(
+        self,
+        group_id: str,
+        regexes: Collection[str],
+        now_ms: int,
+        may_describe: Callable[[str], bool] | None,
+    ) -> Generator[None, None, _Found | None]:
         """Match names in small steps; return the result, or None if it is too large."""
         found: _Found = {}
         room = _NAMES_CHARACTERS_MAX
@@ -138,8 +161,8 @@ class Resolution:
                 try:
                     next(matching)
                 except StopIteration as end:
-                    found[regex] = end.value
-                    room -= sum(len(name) + 1 for name in end.value)
+                    found[regex] = matched = yield from _describable(end.value, may_describe)
+                    room -= sum(len(name) + 1 for name in matched)
                 if room < 0:
                     return None
                 yield
@@ -203,3 +226,18 @@ class Resolution:
             self._failed_ms[group_id] = now_ms
             text = "cannot write the topics matched by the expressions of the group %s: %s"
             self._lines.warning(group_id, now_ms, text, group_id, reason)
+
+
+def _describable(
+    names: frozenset[str], may_describe: Callable[[str], bool] | None
+) -> Generator[None, None, frozenset[str]]:
+    """Return the topics that a member may describe; yield after each slice."""
+    if may_describe is None:
+        return names
+    kept = set()
+    for number, name in enumerate(names, 1):
+        if may_describe(name):
+            kept.add(name)
+        if not number % _NAMES_IN_SLICE:
+            yield
+    return frozenset(kept)

@@ -11,6 +11,7 @@ from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.security.authorizer import NoAuthorizer
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.sdk.log_limit import LogLimit
@@ -41,7 +42,11 @@ class ControlledApis:
         timers = self.broker.timers
         lines = LogLimit(logging.getLogger("kafkawire.broker"))
         self._services = RequestServices(timers, Computations(timers), RoundRobin(), lines, 1_000_000)
-        parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), "control_requests": self.broker.requests}
+        parts = {
+            **dict.fromkeys(PARTS | CLUSTER_PARTS),
+            "authorizer": NoAuthorizer(is_registry=True),
+            "control_requests": self.broker.requests,
+        }
         self._dispatcher = Dispatcher(load(scope=Scope.CLUSTER), parts, self._services, 1_000_000)
 
     def begin(self, message: Message, version: int) -> Answer:

@@ -22,6 +22,7 @@ from kafkawire.reference_broker.requests.delayed_operations import Answer, Delay
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.throttling import Throttling
+from kafkawire.reference_broker.security.authorizer import NoAuthorizer
 from kafkawire.reference_broker.security.quotas.quotas import Quotas
 from kafkawire.reference_broker.security.quotas.rates import Window
 from kafkawire.reference_broker.work.computations import Computations
@@ -87,7 +88,7 @@ class ControllingBroker:
             "throttling": Throttling(Quotas(KeptEntityConfigs(), Window(11, 1_000), Window(11, 1_000)), lambda: 0),
             "topics": topics,
         }
-        parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), **own}
+        parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), "authorizer": NoAuthorizer(is_registry=True), **own}
         self._dispatcher = Dispatcher(
             load(scope=Scope.CLUSTER), parts, self._services, 1_000_000, lambda: self.controller.is_active
         )

@@ -43,7 +43,13 @@ def codes(bench: BrokerBench, version: int, *places: Place) -> dict[tuple[str, i
         codec(AlterReplicaLogDirsRequest, version).encode(AlterReplicaLogDirsRequest(places))
     )
     call: Any = None
-    work = handle(call, received, directory=bench.core.directory, replicas=bench.core.replicas)
+    work = handle(
+        call,
+        received,
+        authorizer=bench.core.authorizer,
+        directory=bench.core.directory,
+        replicas=bench.core.replicas,
+    )
     response = bench.through(finished(work), version)
     return {
         (topic.topic_name, each.partition_index): each.error_code

@@ -164,7 +164,7 @@ def test_a_file_of_operators(written, tmp_path):
     assert config.without_effect["log.dirs"] == f"this broker uses only the folder {first}, and ignores {second}"
     assert "did you mean min.insync.replicas" in config.without_effect["min.insync.replica"]
     remarks = config.remarks()
-    assert len(remarks) == len(config.without_effect) == 14
+    assert len(remarks) == len(config.without_effect) == 13
     assert remarks[0].startswith(f"{config.path}:3: listeners: only PLAINTEXT")
     assert not any("changeit" in remark for remark in remarks), "values may be secret"
     (second / "t-0").mkdir()
@@ -195,7 +195,7 @@ def test_a_listener_that_is_needed_is_not_left_out(written, text):
 @pytest.mark.parametrize(
     ("text", "danger"),
     [
-        ("authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "anyone could do anything"),
+        ("authorizer.zookeeper.url=zk2:2181", "would look for ACLs in the ZooKeeper of zookeeper.connect"),
         ("create.topic.policy.class.name=com.example.Policy", "would create forbidden topics"),
         ("alter.config.policy.class.name=com.example.Policy", "would accept forbidden changes"),
         ("config.providers=vault", r"would take values such as ..file:…. literally"),

@@ -26,7 +26,8 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("ssl.keystore.location", "only PLAINTEXT"),
         ("sasl.enabled.mechanisms", "only PLAINTEXT"),
         ("listener.name.external.ssl.client.auth", "only PLAINTEXT"),
-        ("super.users", "no authorizer"),
+        ("early.start.listeners", "reads all ACLs before"),
+        ("authorizer.zookeeper.session.timeout.ms", "the ZooKeeper of zookeeper.connect"),
         ("alter.log.dirs.replication.quota.window.num", "between log directories"),
         ("leader.replication.throttled.rate", "while the broker runs"),
         ("process.roles", "KRaft"),
@@ -36,7 +37,7 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("log.message.format.version", "newest format"),
         ("confluent.license", "Confluent"),
         ("log.preallocate", "does not have this feature"),
-        ("authorizer.class.name", "this value has no effect"),
+        ("config.providers", "this value has no effect"),
         ("zookeeper.conect", "unknown configuration; did you mean zookeeper.connect"),
     ],
 )
@@ -54,11 +55,10 @@ def test_all_of_kafka_is_safe_or_named() -> None:
     dangerous = {name for name in unserved if danger_of(name, "true")}
     assert dangerous == {
         "alter.config.policy.class.name",
-        "authorizer.class.name",
         "client.quota.callback.class",
         "config.providers",
         "create.topic.policy.class.name",
         "remote.log.storage.system.enable",
     }
     assert not any("unknown" in reason_without_effect(name, is_alone=False, served=SERVED) for name in unserved)
-    assert danger_of("authorizer.class.name", " ") is danger_of("remote.log.storage.system.enable", "False") is None
+    assert danger_of("config.providers", " ") is danger_of("remote.log.storage.system.enable", "False") is None

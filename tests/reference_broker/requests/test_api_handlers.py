@@ -262,7 +262,7 @@ def test_stable_versions_are_served_unless_said_otherwise():
         (
             (GREET, lambda a, b, *, grops: None),
             TypeError,
-            "takes unknown parameters grops; available parts: advertised, broker_configs, cli",
+            "takes unknown parameters grops; available parts: advertised, authorizer, broker_con",
         ),
         ((GREET, handle, 5), TypeError, "Greet: versions must be a VersionRange, got 5"),
         (
