@@ -3,13 +3,18 @@
 Method: send the requests of `admin_cases.py` to a node and to the reference broker, and those of `token_cases.py` to a
 secured node, each on its own connection. Send the requests of `telemetry_cases.py` on one connection for each story. A
 node learns of changed tokens and subscriptions a moment later, so a request whose answer shows the earlier state is
-repeated.
+repeated. Have Java's producer push its metrics to the reference broker.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from kafkawire import Admin
+from kafkawire.reference_broker.server import Broker as ReferenceBroker
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from kafkawire.sdk.protocol.messages.incremental_alter_configs import (
@@ -24,12 +29,13 @@ from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigReso
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.testing import Broker
-from tests.kafka.apache import ApacheKafka
+from tests.kafka.apache import ApacheKafka, run_tool
 from tests.kafka.produced import TIMEOUT_MS, call
 from tests.kafka.secure import PASSWORDS, SecureKafka
 from tests.reference_broker.apis.admin_cases import admin_cases, shown_answer
 from tests.reference_broker.apis.asked_cases import Case, name_of, versions
 from tests.reference_broker.apis.token_cases import STEPS, Step, Tokens, shown
+from tests.reference_broker.broker_cluster import until
 from tests.reference_broker.telemetry.telemetry_cases import STORIES, SUBSCRIPTIONS, Story
 from tests.reference_broker.telemetry.telemetry_cases import shown as telemetry_shown
 
@@ -136,3 +142,36 @@ def test_kafka_gives_the_answers_about_client_metrics(kafka: ApacheKafka, story:
 @STORY
 def test_the_reference_broker_gives_the_answers_about_client_metrics(broker: Broker, story: Story) -> None:
     play(broker.bootstrap, story)
+
+
+def test_javas_producer_pushes_its_metrics() -> None:
+    async def run() -> None:
+        broker = ReferenceBroker(MemoryDisk(), client_metrics_enable=True)
+        await broker.start()
+        try:
+            async with Admin(broker.bootstrap) as admin:
+                configs = {"metrics": "org.apache.kafka.producer.", "interval.ms": "100"}
+                await admin.incremental_alter_configs(ConfigResourceType.CLIENT_METRICS, "producers", configs)
+            arguments = ("--bootstrap-server", broker.bootstrap, "--topic", "t", "--max-messages", "40")
+            tool = asyncio.to_thread(
+                run_tool, "org.apache.kafka.tools.VerifiableProducer", *arguments, "--throughput", "20"
+            )
+            producing = asyncio.ensure_future(tool)
+
+            def sent() -> float:
+                name = "org.apache.kafka.producer.topic.record.send.total"
+                samples = broker.core.client_metrics.samples()
+                return sum(
+                    sample.value
+                    for sample in samples
+                    if sample.name == name and ("client_software_name", "apache-kafka-java") in sample.labels
+                )
+
+            await until(lambda: sent() > 0, "the producer has pushed")
+            result = await producing
+            assert result.returncode == 0, result.stderr
+            await until(lambda: not [*broker.core.client_metrics.samples()], "the producer was forgotten")
+        finally:
+            await broker.stop()
+
+    asyncio.run(run())
