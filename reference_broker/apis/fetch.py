@@ -125,7 +125,7 @@ class _Fetch:
     ) -> None:
         self._call = call
         self._authorizer = authorizer
-        #: Whether the client may read each topic, decided anew by each read.
+        #: Whether the client may read each topic, redecided by each read.
         self._may_read: dict[str, bool] = {}
         self._sessions = sessions
         self._metadata = metadata

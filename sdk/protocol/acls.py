@@ -52,7 +52,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """What somebody may or may not do.
+    """What a principal may or may not do.
 
     Attributes:
         principal: who, as `User:alice`; `User:*` stands for everybody.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafkawire import AccessControlEntryFilter, AclBinding, AclBindingFilter, BrokerError, ResourcePatternFilter, sync
+from kafkawire.sdk.protocol.messages.create_acls import CreateAclsResponse
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkawire.sdk.protocol.schema import Message
@@ -25,6 +26,7 @@ from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 from tests.kafka.cleaning import until
 from tests.kafka.produced import TIMEOUT_MS, call
 from tests.kafka.secure import PASSWORDS, SecureKafka
+from tests.reference_broker.apis.acl_cases import CREATIONS, CreationCase, results_of
 from tests.reference_broker.apis.authorization_bench import ALICE, prepare
 from tests.reference_broker.apis.authorization_cases import (
     ANSWERS,
@@ -51,7 +53,7 @@ class Scene:
         # Every client of this listener is a superuser.
         self.admin = sync.Admin(node.bootstrap)
         self.admin.start()
-        self._facts = prepare(self._ask_as_superuser, lambda is_done: until(is_done, "what the cases need exists"))
+        self._facts = prepare(self.ask_as_superuser, lambda is_done: until(is_done, "what the cases need exists"))
 
     def close(self) -> None:
         """End the superuser's client."""
@@ -82,7 +84,8 @@ class Scene:
             except ConnectionEnded:
                 return answers(None, case.version)
 
-    def _ask_as_superuser(self, request: Message, version: int) -> Message:
+    def ask_as_superuser(self, request: Message, version: int) -> Message:
+        """Send a request, and return the response."""
         with _connected(self._node.bootstrap) as socket:
             return call(socket, request, version)
 
@@ -105,6 +108,13 @@ def test_answers_without_and_with_rights(scene: Scene, case: Case) -> None:
     assert scene.answers(case) == ANSWERS[case.name]["denied"]
     scene.give_only(*case.rights)
     assert scene.answers(case) == ANSWERS[case.name]["allowed"]
+
+
+@pytest.mark.parametrize("case", CREATIONS, ids=lambda case: case.name)
+def test_what_can_be_created(scene: Scene, case: CreationCase) -> None:
+    response = scene.ask_as_superuser(case.request, 3)
+    assert isinstance(response, CreateAclsResponse)
+    assert results_of(response) == case.results
 
 
 def test_acls_are_described_and_deleted(scene: Scene) -> None:

@@ -102,7 +102,7 @@ class Right(NamedTuple):
     name: str
 
     def of(self, principal: str) -> AclBinding:
-        """Return the ACL that gives somebody this right."""
+        """Return the ACL that gives a principal this right."""
         entry = AccessControlEntry(principal, "*", self.operation, AclPermissionType.ALLOW)
         return AclBinding(ResourcePattern(self.resource_type, self.name), entry)
 

@@ -84,7 +84,7 @@ _LAST: Final = {
 
 
 def denials(principal: str) -> list[AclBinding]:
-    """Return ACLs that deny everything to somebody."""
+    """Return ACLs that deny everything to a principal."""
     entry = AccessControlEntry(principal, WILDCARD, AclOperation.ALL, AclPermissionType.DENY)
     kinds = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
     resources = [(kind, WILDCARD) for kind in kinds] + [(ResourceType.CLUSTER, CLUSTER_NAME)]

@@ -17,6 +17,9 @@ from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
 from kafkawire.reference_broker.requests.api_handlers import Scope
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.storage.checkpoints import ACLS
+from kafkawire.reference_broker.storage.disk.disk import replace_file
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.acls import AccessControlEntry, AclBinding, ResourcePattern
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -264,6 +267,20 @@ def test_acls_survive_a_restart_and_apply_at_once() -> None:
     assert bench.answers(case) == ANSWERS[case.name]["allowed"]
     bench.peer.principal = KafkaPrincipal("User", "bob")
     assert bench.answers(case) == ANSWERS[case.name]["denied"]
+
+
+def test_a_damaged_file_prevents_the_start() -> None:
+    bench = AuthorizedBench()
+    bench.give(on_topic(Op.DESCRIBE))
+    bench.core.close()
+    content = bench.disk.open(ACLS).read(0, 1_000)
+    replace_file(bench.disk, ACLS, content[:-3])
+    with pytest.raises(ConfigurationError, match="acls is damaged"):
+        bench.restart_again()
+    replace_file(bench.disk, ACLS, content)
+    bench.restart_again()  # the failed start has released the directory
+    assert bench.core.authorizer.acls is not None
+    assert len(bench.core.authorizer.acls.image) == 1
 
 
 def test_the_names_of_both_authorizers() -> None:

@@ -26,6 +26,11 @@ ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.A
 ACL = AclBinding(PATTERN, ENTRY)
 FILTER = AclBindingFilter(ResourcePatternFilter(ResourceType.TOPIC, "t", PatternType.MATCH))
 
+#: Untyped, so that type checkers allow invalid arguments.
+acl: Any = AclBinding
+acl_filter: Any = AclBindingFilter
+entry_filter: Any = AccessControlEntryFilter
+
 
 def test_separate_arguments_or_one_iterable() -> None:
     other = ACL._replace(pattern=PATTERN._replace(name="u"))
@@ -47,8 +52,8 @@ WRONG_ACLS: list[tuple[Any, str]] = [
     ("t", "ACL: expected an instance of AclBinding, got 't'"),
     (PATTERN, "ACL: expected an instance of AclBinding, got ResourcePattern("),
     (FILTER, "ACL: expected an instance of AclBinding, got AclBindingFilter("),
-    (AclBinding("t", ENTRY), "pattern: expected an instance of ResourcePattern, got 't'"),  # type: ignore[arg-type]
-    (AclBinding(PATTERN, None), "entry: expected an instance of AccessControlEntry"),  # type: ignore[arg-type]
+    (acl("t", ENTRY), "pattern: expected an instance of ResourcePattern, got 't'"),
+    (acl(PATTERN, None), "entry: expected an instance of AccessControlEntry"),
     (AclBinding(PATTERN._replace(name=None), ENTRY), "name: expected a string"),
     (AclBinding(PATTERN, ENTRY._replace(principal=5)), "principal: expected a string"),
     (
@@ -79,9 +84,9 @@ def test_wrong_acls(given: Any, message: str) -> None:
 
 WRONG_FILTERS: list[tuple[Any, str]] = [
     (ACL, "filter: expected an instance of AclBindingFilter"),
-    (AclBindingFilter(PATTERN), "pattern_filter: expected an instance of ResourcePatternFilter"),  # type: ignore[arg-type]
+    (acl_filter(PATTERN), "pattern_filter: expected an instance of ResourcePatternFilter"),
     (
-        AclBindingFilter(entry_filter=AccessControlEntryFilter(host=1)),  # type: ignore[arg-type]
+        acl_filter(entry_filter=entry_filter(host=1)),
         "host: expected a string",
     ),
     (
