@@ -3,8 +3,8 @@
     /config/changes/config_change_0000000007   {"version":2,"entity_path":"topics/payments"}
 
 A notification names the resource, or the user, client id or address, whose configuration must be re-read. Numbers are
-consecutive. After a gap or a
-failure, and in a new session, the broker re-reads everything. Brokers delete notifications after 15 minutes.
+consecutive. After a gap or a failure, and in a new session, the broker re-reads everything. Brokers delete
+notifications after 15 minutes.
 
 Source: `ZkNodeChangeNotificationListener`, `ZkConfigManager` in Apache Kafka 3.9.
 """
