@@ -22,12 +22,14 @@ from kafkawire.reference_broker.cluster.registration import registration_patienc
 from kafkawire.reference_broker.cluster.registry_configs import usable_configs
 from kafkawire.reference_broker.cluster.startup import Prepared, StartupSettings, prepare
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
-from kafkawire.reference_broker.config.endpoints import Listener
+from kafkawire.reference_broker.config.endpoints import SECURITY_PROTOCOLS, Listener
 from kafkawire.reference_broker.config.listeners import ListenerRoles, read_listener_roles
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.security_settings import SecuritySettings
 from kafkawire.reference_broker.control_plane.cluster_member import ClusterMember
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.network.broker_links import BrokerLinks
+from kafkawire.reference_broker.network.link_security import LinkSecurity, link_security
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
 from kafkawire.reference_broker.storage.directory.identity import begin_in_cluster, read_identity
@@ -37,7 +39,6 @@ from kafkawire.reference_broker.storage.disk.disk import Lock
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.clock import monotonic_ns
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, RequestTimedOut
-from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.registry.acls import default_acl
 from kafkawire.sdk.registry.registry import Post, Registry, RegistryError, SessionListener
@@ -72,8 +73,6 @@ ANNOUNCEMENT_TIMEOUT_MS: Final = 60_000
 
 #: How long a connection to another broker may take to open.
 _CONNECT_TIMEOUT_MS: Final = 10_000
-
-_PLAINTEXT: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of.index("PLAINTEXT")
 
 
 def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
@@ -186,23 +185,38 @@ class ClusterNode:
     Args:
         options: membership options.
         open_registry: see `OpenRegistry`.
-        names: the names of the broker's listeners.
+        listeners: the broker's listeners.
+        security: their security.
 
     Raises:
-        ConfigurationError: the options for inter-broker listeners do not match the listeners.
+        ConfigurationError: the options for inter-broker listeners do not match the listeners, or this broker cannot
+            connect to other brokers' listeners of these names.
     """
 
-    def __init__(self, options: ClusterOptions, open_registry: OpenRegistry, names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        options: ClusterOptions,
+        open_registry: OpenRegistry,
+        listeners: tuple[Listener, ...],
+        security: SecuritySettings,
+    ) -> None:
         self._options = options
         self._open_registry = open_registry
-        self._names = names
+        self._names = tuple(listener.name for listener in listeners)
         self._roles: ListenerRoles = read_listener_roles(
-            names,
+            self._names,
             inter_broker_listener_name=options.inter_broker_listener_name,
             security_inter_broker_protocol=options.security_inter_broker_protocol,
             control_plane_listener_name=options.control_plane_listener_name,
         )
+        of_roles = {listener.name: link_security(listener, security) for listener in self._used(listeners)}
+        self._control_security: LinkSecurity = of_roles[self._roles.controller]
+        self._security: LinkSecurity = of_roles[self._roles.between_brokers]
         self._opened: _Opened | None = None
+
+    def _used(self, listeners: tuple[Listener, ...]) -> list[Listener]:
+        """Return the listeners that brokers use."""
+        return [each for each in listeners if each.name in (self._roles.between_brokers, self._roles.controller)]
 
     @property
     def listeners_between_brokers(self) -> frozenset[str]:
@@ -300,12 +314,14 @@ class ClusterNode:
 
     def _links(self, options: BrokerOptions) -> tuple[BrokerLinks, ...]:
         """Return the control links, and the links for each fetcher number."""
+        each = (self._control_security, *[self._security] * self._options.num_replica_fetchers)
+        return tuple(self._link(options, security) for security in each)
+
+    def _link(self, options: BrokerOptions, security: LinkSecurity) -> BrokerLinks:
         settings = ConnectionSettings(
-            f"broker-{options.node_id}", _CONNECT_TIMEOUT_MS, self._options.request_timeout_ms
+            f"broker-{options.node_id}", _CONNECT_TIMEOUT_MS, self._options.request_timeout_ms, login=security.login
         )
-        network = TcpNetwork()
-        count = 1 + self._options.num_replica_fetchers
-        return tuple(BrokerLinks(network, settings, _post(), _tell_defect) for _ in range(count))
+        return BrokerLinks(TcpNetwork(tls=security.tls), settings, _post(), _tell_defect)
 
     def _membership_of(
         self,
@@ -447,7 +463,8 @@ def _tell_defect(error: KafkaWireError) -> None:
 
 
 def _endpoint(listener: Listener) -> Endpoint:
-    return Endpoint(listener.name, listener.advertised.host, listener.advertised.port, _PLAINTEXT)
+    protocol = SECURITY_PROTOCOLS.index(listener.protocol)
+    return Endpoint(listener.name, listener.advertised.host, listener.advertised.port, protocol)
 
 
 async def _carried_out(registry: Registry, steps: Steps[R]) -> R:

@@ -32,6 +32,7 @@ from kafkawire.reference_broker.security.authorizer import authorizer_of
 from kafkawire.reference_broker.security.delegation_tokens import DelegationTokens
 from kafkawire.reference_broker.security.quotas.quotas import Quotas
 from kafkawire.reference_broker.security.quotas.rates import Window
+from kafkawire.reference_broker.security.scram_credentials import StoredScramCredentials
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.telemetry.client_metrics import ClientMetrics
@@ -88,6 +89,7 @@ class Core:
         client_metrics: see `ClientMetrics`.
         parts: the parts that handlers may name, see `PARTS`.
         requests: handles requests.
+        scram_credentials: looks up the SCRAM credentials of users.
         timers: pending deadlines.
         quotas: the quotas of clients.
         topics: creates, changes and deletes topics.
@@ -156,6 +158,7 @@ class Core:
         )
         self.dynamic_configs.on_change = self._configs_changed
         self.tokens, self.client_metrics = self._tokens(now_ms), self._client_metrics()
+        self.scram_credentials = StoredScramCredentials(sources.entity_configs)
         more_parts = control.begin(self.replicas, self.groups)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)

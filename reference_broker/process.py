@@ -14,6 +14,7 @@ from types import FrameType
 
 from kafkawire.reference_broker.config.cluster_options import split_options
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.config.security_settings import split_listener_options
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.server import Broker, Data
 from kafkawire.sdk.clock import now_ms
@@ -58,7 +59,7 @@ def serve(
     with contextlib.suppress(ValueError, OSError):  # not allowed everywhere; connections leave room for files anyway
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     read_options(
-        split_options(options)[0]
+        split_options(split_listener_options(options)[0])[0]
     )  # this comes first, because `port` and `handlers` are arguments of the broker rather than options
     broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, registry=None, **options)
     collects = gc.isenabled()

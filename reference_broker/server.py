@@ -22,6 +22,7 @@ from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
+from kafkawire.reference_broker.config.security_settings import SecuritySettings, split_listener_options
 from kafkawire.reference_broker.control_plane.single_broker import SingleBroker
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.metadata.topic_store import open_alone
@@ -29,10 +30,17 @@ from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.clock import BrokerClock
-from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
+from kafkawire.reference_broker.network.connection_limits import (
+    Admission,
+    ConnectionLimits,
+    ListenerLimits,
+    read_overrides,
+)
 from kafkawire.reference_broker.network.descriptors import Descriptors
+from kafkawire.reference_broker.network.doors import Doors, NewOutlet
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
+from kafkawire.reference_broker.network.outlets import PlainOutlet
 from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler, Scope
 from kafkawire.reference_broker.requests.peer import Peer
@@ -98,10 +106,12 @@ class Broker:
         wall_ms: returns the time in ms since the epoch; it may jump without affecting timeouts.
         registry: opens the registry of the cluster; None for the ZooKeeper of `zookeeper_connect`.
         options: the fields of `BrokerOptions`, and also those of `ClusterOptions` for a broker in a cluster; Kafka's
-            dotted names are accepted too. With `zookeeper_connect`, the broker joins a cluster.
+            dotted names are accepted too, and also those for one listener, such as
+            `listener.name.external.ssl.client.auth`. With `zookeeper_connect`, the broker joins a cluster.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or kazoo is not installed.
+        ConfigurationError: an option is unknown or out of range, a listener's certificate or login cannot be used, or
+            kazoo is not installed.
         TypeError: `handlers` contains an object of another type.
         LocalProtocolError: handlers clash with each other, or with the broker's own handlers.
 
@@ -126,18 +136,21 @@ class Broker:
             raise ConfigurationError("wall_ms", wall_ms, "expected a function that returns ms since the epoch")
         if data == "":
             raise ConfigurationError("data", data, "expected a folder")
-        own, of_cluster = split_options(options)
-        self.options = read_options(own)
+        of_broker, of_listeners = split_listener_options(options)
+        own, of_cluster = split_options(of_broker)
+        self.options = read_options(own).with_listener_options(of_listeners)
         self._served = load(handlers, Scope.ALONE if of_cluster is None else Scope.CLUSTER)
         self._data: Disk | str | Path = MemoryDisk(self.options.memory_disk_bytes) if data is None else data
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
+        self._security = SecuritySettings(self.options, of_listeners, self._listeners)
+        self._doors = Doors(self._listeners, self._security)
         self.node: ClusterNode | None = None
         if of_cluster is not None:
             from kafkawire.reference_broker.cluster_node import ClusterNode, zookeeper_of  # slow to import
 
             cluster_options = ClusterOptions.read(of_cluster.items())
-            names = tuple(listener.name for listener in self._listeners)
-            self.node = ClusterNode(cluster_options, registry or zookeeper_of(cluster_options), names)
+            opener = registry or zookeeper_of(cluster_options)
+            self.node = ClusterNode(cluster_options, opener, tuple(self._listeners), self._security)
         self._core: Core | None = None
         self._timers: Timers | None = None
         self._acceptors: list[Acceptor] = []
@@ -223,7 +236,10 @@ class Broker:
             between = self._between_brokers
             no_limits = ConnectionLimits(INT32_MAX, INT32_MAX, {}, shortage)
             for listener in self._listeners:
-                of_listener = no_limits if listener.name in between else limits
+                of_listener: Admission = no_limits if listener.name in between else limits
+                most = self._security.max_connections(listener.name)
+                if most < INT32_MAX:
+                    of_listener = ListenerLimits(listener.name, most, of_listener)
                 acceptors.append(Acceptor(listener, of_listener, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
             # The --listen argument counts as given.
@@ -267,12 +283,15 @@ class Broker:
             core.quotas.connections.change(
                 options.max_connection_creation_rate, listener_rates(names, options, core.broker_configs)
             )
+            self._doors.change({**core.broker_configs.of_cluster, **core.broker_configs.of_broker})
 
         core.on_options = change_limits
         change_limits(core.options)
         budget = MemoryBudget(options.memory_of_connections_bytes, core.timers, self._clock)
         self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)
         self._shared_between = self._shared._replace(budget=MemoryBudget(INT64_MAX, core.timers, self._clock))
+        self._doors.credentials.scram, self._doors.credentials.tokens = core.scram_credentials, core.tokens
+        self._doors.open(core.requests.services, self._background, self._clock())
         self._check_idle()
         self._look_for_ends()
         if self.node is not None:
@@ -390,28 +409,33 @@ class Broker:
         acceptors, self._acceptors = self._acceptors, []
         for acceptor in acceptors:
             await acceptor.stop()
+        self._doors.close()
         for timer in (self._idle_timer, self._ends_timer):
             if timer is not None:
                 timer.cancel()
 
     # Connections.
 
-    def _connect(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> ClientWire:
-        """Return the wire of a new client."""
+    def _connect(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> asyncio.BufferedProtocol:
+        """Return the protocol of a new client."""
         core = self.core
         loop = asyncio.get_running_loop()
+        login = self._doors.login(peer.listener.name)
 
         def session(wire: Wire) -> Session:
-            return Session(core.requests, wire, peer, self._clock, loop.call_soon, sends_files=True)
+            return Session(core.requests, wire, peer, self._clock, loop.call_soon, sends_files=True, login=login)
 
         def closed(wire: ClientWire) -> None:
             del self._wires[wire]
             gone()
 
-        shared = self._shared_between if peer.listener.name in self._between_brokers else self._shared
-        wire = ClientWire(client, session, shared, closed)
-        self._wires[wire] = wire.progress, monotonic_ms()
-        return wire
+        def connect(outlet: NewOutlet | None) -> ClientWire:
+            shared = self._shared_between if peer.listener.name in self._between_brokers else self._shared
+            wire = ClientWire(client, session, shared, closed, outlet or PlainOutlet)
+            self._wires[wire] = wire.progress, monotonic_ms()
+            return wire
+
+        return self._doors.protocol(client, peer, connect, gone)
 
     def _check_idle(self) -> None:
         """Close connections on which no request or response has made progress for too long."""

@@ -96,7 +96,9 @@ def generated_files() -> dict[Path, str]:
                 _typed_dict(
                     "ClusterKeywords", "TypedDict", "Options of a broker in a cluster.", ClusterOptions.OPTIONS
                 ),
-                _typed_dict("BrokerKeywords", "ClusterKeywords", "Options of a broker.", BrokerOptions.OPTIONS),
+                _typed_dict(
+                    "BrokerKeywords", "ClusterKeywords", "Options of a broker.", _new(BrokerOptions, ClusterOptions)
+                ),
             ],
             ["BrokerKeywords", "ClusterKeywords"],
         ),

@@ -26,6 +26,7 @@ from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGE
 from kafkawire.reference_broker.replicas.followed import FOLLOWED_EDGES
 from kafkawire.reference_broker.replicas.in_sync import ISR_EDGES
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
+from kafkawire.reference_broker.security.authentication import LOGIN_EDGES
 from kafkawire.reference_broker.security.sasl.gssapi import GSSAPI_EDGES
 from kafkawire.reference_broker.security.sasl.scram import SCRAM_EDGES
 from kafkawire.reference_broker.security.sasl.verification_keys import KEY_EDGES
@@ -202,6 +203,15 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "step takes effect once its record is in the log. The record contains the state, so an id that a broker "
             "reads from its log may begin in any state. DEAD and PREPARE_EPOCH_FENCE are never stored; if an id is "
             "found in either of them, every step is refused, as in Apache Kafka.",
+        ),
+        Machine(
+            "The login of a client",
+            "reference_broker/security/authentication.py",
+            LOGIN_EDGES,
+            "The states are those of Apache Kafka's `SaslServerAuthenticator` ([decision "
+            "51](decisions/0051-doors.md)). Only a login with an end is renewed: on other connections, SaslHandshake "
+            "is refused once the client is logged in. An expired login stays COMPLETE until the next request, which "
+            "closes the connection.",
         ),
         Machine(
             "The registration of a broker",

@@ -65,7 +65,8 @@ class BrokerConfigs:
     @property
     def names(self) -> Iterable[str]:
         """The names of all configurations, including those that this broker does not know."""
-        return dict.fromkeys((*self.keys, *self.of_cluster, *self.of_broker))
+        of_listeners = (name for name in self._static if without_listener(name) != name)
+        return dict.fromkeys((*self.keys, *of_listeners, *self.of_cluster, *self.of_broker))
 
     def value(self, name: str) -> str | None:
         """Return the effective value of a configuration; None if it has no value or is sensitive."""

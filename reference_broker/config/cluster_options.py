@@ -28,6 +28,9 @@ __all__ = ["RACK_AWARE_SELECTOR", "ClusterOptions", "split_options"]
 #: The only supported replica selector for consumers, named after Kafka's class.
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
+#: Options that are for listeners, too: the login module file, by both of its names.
+_OF_BOTH: Final = frozenset({"java.security.auth.login.config", "java_security_auth_login_config"})
+
 #: The maximum number of fetchers: each number has its own connections to every broker.
 _FETCHERS_MAX: Final = 100
 
@@ -198,6 +201,10 @@ def split_options(given: Mapping[str, object]) -> tuple[dict[str, object], dict[
     for name, value in given.items():
         known = ClusterOptions.KAFKA_NAMES.get(name, name)
         (cluster if known in ClusterOptions.OPTIONS else own)[name] = value
+        if known in _OF_BOTH:
+            own[name] = value
+    if cluster.keys() <= _OF_BOTH:  # its sections for listeners need no ZooKeeper
+        cluster.clear()
     if not cluster:
         return own, None
     if not any(ClusterOptions.KAFKA_NAMES.get(name, name) == "zookeeper_connect" for name in cluster):

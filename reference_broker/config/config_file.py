@@ -1,9 +1,8 @@
 """Read a broker's configuration file in the format of Kafka's `server.properties`; its entries become options.
 
-Files written for Apache Kafka are accepted: controller listeners and listeners with TLS or a login are left out, and
-times may be in hours or minutes. With `zookeeper.connect`, the broker belongs to a cluster, and cluster options are
-accepted too. Entries without effect are collected for reporting; entries that would be unsafe to ignore are refused
-(`unserved_configs.py`).
+Files written for Apache Kafka are accepted: controller listeners are left out, and times may be in hours or minutes.
+With `zookeeper.connect`, the broker belongs to a cluster, and cluster options are accepted too. Entries without effect
+are collected for reporting; entries that would be unsafe to ignore are refused (`unserved_configs.py`).
 
 Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs`, `ZkConfigs` in Apache Kafka.
 """
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
-from kafkawire.reference_broker.config.listeners import PLAINTEXT, SECURE_PROTOCOLS
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.security_settings import PREFIX, is_known_for_listeners
 from kafkawire.reference_broker.config.unserved_configs import danger_of, reason_without_effect
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, parse_integer
@@ -56,7 +55,7 @@ class ConfigFile(NamedTuple):
 
     Attributes:
         path: the file.
-        options: see `BrokerOptions` and `ClusterOptions`; keyed by Kafka's names.
+        options: see `BrokerOptions` and `ClusterOptions`; keyed by Kafka's names; also those of single listeners.
         data_dir: the folder for the broker's files; None if not given.
         without_effect: why an entry has no effect, or not the effect that the file asks for, keyed by name.
         lines: the line number of each name.
@@ -104,7 +103,7 @@ def read_config(path: str | Path) -> ConfigFile:
         known = name if name in of_cluster else _SYNONYMS.get(name, name)
         if known != name and known in values:
             without_effect[name] = f"without effect: {known} is given, too"
-        elif known in BrokerOptions.KAFKA_NAMES or known in of_cluster:
+        elif known in BrokerOptions.KAFKA_NAMES or known in of_cluster or is_known_for_listeners(known):
             found[known] = value
             lines[known] = lines[name]
         elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):
@@ -121,10 +120,9 @@ def read_config(path: str | Path) -> ConfigFile:
     if of_cluster:
         found.setdefault("listeners", _DEFAULT_LISTENERS)
         lines.setdefault("listeners", lines[_ZOOKEEPER])
-    left_out = _leave_out_secured(found)
-    if left_out:
-        without_effect["listeners"] = left_out
     for name, value in found.items():
+        if name.startswith(PREFIX):
+            continue  # only the broker knows the names of its listeners
         try:
             # Contradictions between values are not checked here, since the command line may correct them.
             (ClusterOptions if name in of_cluster else BrokerOptions).read_value(name, value)
@@ -181,33 +179,12 @@ def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> tuple[str | 
     return first, {entry.name: unused} if others else {}
 
 
-def _leave_out_secured(options: dict[str, str]) -> str:
-    """Remove listeners that need TLS or a login; return a remark about them, or "" if none is removed.
-
-    Clients of these listeners then cannot connect, but clients that could not connect in Kafka cannot connect here
-    either. If brokers need such a listener, or there is no other, all listeners stay, and starting the broker fails.
-    """
-    pairs = (entry.partition(":") for entry in options.get(_LISTENERS[2], "").split(","))
-    protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
-    entries = [entry.strip() for entry in options.get("listeners", "").split(",") if entry.strip()]
-    names = [entry.partition(":")[0].upper() for entry in entries]
-    needed = {name: protocols.get(name, name if name in SECURE_PROTOCOLS else PLAINTEXT) for name in names}
-    removed = [name for name in names if needed[name] in SECURE_PROTOCOLS]
-    between = options.get("inter.broker.listener.name", options.get("security.inter.broker.protocol", PLAINTEXT))
-    used = {between.upper(), options.get("control.plane.listener.name", "").upper()}
-    if not removed or len(removed) == len(names) or used & set(removed):
-        return ""
-    for option in _LISTENERS:
-        if option in options:
-            kept = [each.strip() for each in options[option].split(",")]
-            options[option] = ",".join(each for each in kept if each.partition(":")[0].upper() not in removed)
-    what = ", ".join(f"{name} ({needed[name]})" for name in removed)
-    return f"only {PLAINTEXT} is supported; clients cannot connect to {what}"
-
-
 def _leave_out_controllers(options: dict[str, str], controllers: str) -> None:
-    """Remove the listeners of Kafka's controller, which this broker does not need."""
+    """Remove the listeners of Kafka's controller, which this broker does not need, and their configurations."""
     names = {name.strip().upper() for name in controllers.split(",")} - {""}
+    for name in [*options]:
+        if name.startswith(tuple(f"{PREFIX}{each.lower()}." for each in names)):
+            del options[name]
     for option in _LISTENERS if names else ():
         entries = [entry.strip() for entry in options.get(option, "").split(",")]
         kept = [entry for entry in entries if entry and entry.partition(":")[0].upper() not in names]

@@ -1,15 +1,22 @@
-"""Endpoints to which clients connect: listeners and socket buffers."""
+"""Endpoints to which clients connect: listeners, their protocols, and socket buffers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["SYSTEM_BUFFER", "Listener", "SocketBuffers"]
+__all__ = ["PLAINTEXT", "SECURITY_PROTOCOLS", "SYSTEM_BUFFER", "Listener", "SocketBuffers"]
 
 #: The value that leaves the buffer size to the operating system.
 SYSTEM_BUFFER = -1
+
+#: Kafka's protocols; a protocol's place in this list is its id.
+SECURITY_PROTOCOLS: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of
+
+#: The protocol without TLS and login.
+PLAINTEXT: Final = SECURITY_PROTOCOLS[0]
 
 
 class Listener(NamedTuple):
@@ -20,13 +27,23 @@ class Listener(NamedTuple):
         bind: the address to listen on; port 0 stands for any free port, and an empty host for all addresses of the
             machine.
         advertised: the address given to clients of this listener.
-        protocol: the security protocol: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
+        protocol: one of `SECURITY_PROTOCOLS`.
     """
 
     name: str
     bind: Address
     advertised: Address
-    protocol: str = "PLAINTEXT"
+    protocol: str = PLAINTEXT
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_login(self) -> bool:
+        """Whether clients log in with SASL."""
+        return self.protocol.startswith("SASL_")
 
     def __str__(self) -> str:
         return f"{self.name}://{self.bind}"

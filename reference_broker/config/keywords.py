@@ -73,6 +73,39 @@ class ClusterKeywords(TypedDict, total=False):
 class BrokerKeywords(ClusterKeywords, total=False):
     """Options of a broker."""
 
+    ssl_keystore_type: str
+    ssl_keystore_location: str | None
+    ssl_keystore_password: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_key_password: str | None
+    ssl_truststore_type: str
+    ssl_truststore_location: str | None
+    ssl_truststore_password: str | None
+    ssl_truststore_certificates: str | None
+    ssl_enabled_protocols: str
+    ssl_cipher_suites: str
+    ssl_client_auth: Literal["required", "requested", "none"]
+    ssl_endpoint_identification_algorithm: str
+    ssl_principal_mapping_rules: str
+    sasl_enabled_mechanisms: str
+    sasl_mechanism_inter_broker_protocol: str
+    sasl_server_max_receive_size: int
+    connections_max_reauth_ms: int
+    connection_failed_authentication_delay_ms: int
+    sasl_kerberos_principal_to_local_rules: str | None
+    sasl_kerberos_service_name: str | None
+    sasl_oauthbearer_clock_skew_seconds: int | None
+    sasl_oauthbearer_expected_audience: str | None
+    sasl_oauthbearer_expected_issuer: str | None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int | None
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int | None
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int | None
+    sasl_oauthbearer_jwks_endpoint_url: str | None
+    sasl_oauthbearer_jwt_validator_class: str | None
+    sasl_oauthbearer_scope_claim_name: str | None
+    sasl_oauthbearer_sub_claim_name: str | None
+    sasl_server_callback_handler_class: str | None
     node_id: int
     advertised_host: str
     num_partitions: int

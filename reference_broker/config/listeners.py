@@ -12,22 +12,16 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from kafkawire.reference_broker.config.endpoints import Listener
+from kafkawire.reference_broker.config.endpoints import PLAINTEXT, SECURITY_PROTOCOLS, Listener
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Option, number
 from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
-__all__ = ["ANY_HOSTS", "PLAINTEXT", "SECURE_PROTOCOLS", "ListenerRoles", "read_listener_roles", "read_listeners"]
+__all__ = ["ANY_HOSTS", "ListenerRoles", "read_listener_roles", "read_listeners"]
 
 #: Hosts that stand for all of the machine's addresses; clients cannot connect to them.
 ANY_HOSTS = ("", "0.0.0.0", "::")
-
-#: The protocol without TLS and login, the only one supported.
-PLAINTEXT = "PLAINTEXT"
-
-#: Kafka's other protocols, which are not supported; a listener with one of these names would be misleading.
-SECURE_PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _PORT: Option = number(0, 0, MAX_PORT)
 
@@ -68,8 +62,8 @@ def read_listener_roles(
         control_plane_listener_name: the listener of the control plane; None if not configured.
 
     Raises:
-        ConfigurationError: both of the first two options are configured, a listener does not exist, a protocol is not
-            supported, or one listener would have both roles.
+        ConfigurationError: both of the first two options are configured, a listener or a protocol does not exist, or
+            one listener would have both roles.
 
     Source:
         Apache Kafka 3.9, `KafkaConfig`.
@@ -82,10 +76,8 @@ def read_listener_roles(
         between_brokers = _listener(option, inter_broker_listener_name, names)
     else:
         option, protocol = "security.inter.broker.protocol", security_inter_broker_protocol or PLAINTEXT
-        if protocol.upper() in SECURE_PROTOCOLS:
-            raise ConfigurationError(option, protocol, f"only {PLAINTEXT} is supported")
-        if protocol.upper() != PLAINTEXT:
-            raise ConfigurationError(option, protocol, f"expected one of {', '.join((PLAINTEXT, *SECURE_PROTOCOLS))}")
+        if protocol.upper() not in SECURITY_PROTOCOLS:
+            raise ConfigurationError(option, protocol, f"expected one of {', '.join(SECURITY_PROTOCOLS)}")
         between_brokers = _listener(option, protocol, names)
     if control_plane_listener_name is None:
         return ListenerRoles(between_brokers)
@@ -115,15 +107,15 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
         this_host: the name of this machine, advertised to clients of a listener that is bound to all addresses.
 
     Raises:
-        ConfigurationError: a listener is malformed, appears twice, or needs TLS or a login; an advertised listener does
-            not exist, or clients cannot connect to its address; or the host or port is invalid.
+        ConfigurationError: a listener is malformed or appears twice, or its protocol is unknown; an advertised listener
+            does not exist, or clients cannot connect to its address; or the host or port is invalid.
     """
     _PORT.read("port", port)
     if not isinstance(host, str):
         raise ConfigurationError("host", host, "expected a string")
     bound = _entries("listeners", options.listeners) or {PLAINTEXT: Address(host, port)}
     advertised = _entries("advertised.listeners", options.advertised_listeners)
-    _check_protocols(options, bound)
+    protocols = _protocols(options)
     for name, address in advertised.items():
         option, text = "advertised.listeners", options.advertised_listeners
         if name not in bound:
@@ -131,7 +123,12 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
         if address.host in ANY_HOSTS:
             raise ConfigurationError(option, text, f"clients cannot connect to {address}")
     return [
-        Listener(name, address, advertised.get(name) or Address(_reachable(options, address.host, this_host), 0))
+        Listener(
+            name,
+            address,
+            advertised.get(name) or Address(_reachable(options, address.host, this_host), 0),
+            protocols.get(name, PLAINTEXT),
+        )
         for name, address in bound.items()
     ]
 
@@ -157,17 +154,14 @@ def _entries(option: str, text: str) -> dict[str, Address]:
     return found
 
 
-def _check_protocols(options: BrokerOptions, names: dict[str, Address]) -> None:
+def _protocols(options: BrokerOptions) -> dict[str, str]:
+    """Return the protocol of each listener that is not PLAINTEXT by default, or is mapped to a protocol."""
     option, text = "listener.security.protocol.map", options.listener_security_protocol_map
-    protocols = {name: name for name in SECURE_PROTOCOLS}
+    protocols = {name: name for name in SECURITY_PROTOCOLS}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, colon, protocol = entry.partition(":")
-        if not colon or protocol.upper() not in (PLAINTEXT, *SECURE_PROTOCOLS):
-            raise ConfigurationError(option, text, f"{entry!r} is not of the form NAME:{PLAINTEXT}")
-        protocols[name.upper()] = protocol.upper()
-    for name in names:
-        if (protocol := protocols.get(name, PLAINTEXT)) != PLAINTEXT:
-            reason = f"the listener {name} has the protocol {protocol}, but only {PLAINTEXT} is supported"
-            if name in SECURE_PROTOCOLS:
-                raise ConfigurationError("listeners", options.listeners, reason)
+        if not colon or protocol.upper() not in SECURITY_PROTOCOLS:
+            reason = f"{entry!r} is not of the form NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}"
             raise ConfigurationError(option, text, reason)
+        protocols[name.upper()] = protocol.upper()
+    return protocols

@@ -14,12 +14,12 @@ from typing import Any, Final, Self
 from kafkawire.reference_broker.config.authorizer_options import read_authorizer, read_super_users
 from kafkawire.reference_broker.config.config_values import INTEGERS, InvalidConfig
 from kafkawire.reference_broker.config.endpoints import SocketBuffers
+from kafkawire.reference_broker.config.security_options import ListenerSecurityOptions
 from kafkawire.reference_broker.config.topic_configs import check_topic_config
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import (
     INT64_MAX,
     Option,
-    Options,
     Order,
     choice,
     flag,
@@ -136,7 +136,7 @@ def _secret(name: str, value: object) -> Secret | None:
     return Secret(given) if given else None
 
 
-class BrokerOptions(Options, from_text=True, more=_topic_options()):
+class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options()):
     """The options of a broker.
 
     Attributes:
@@ -194,7 +194,8 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             at startup.
         advertised_listeners: the address to advertise to the clients of each listener, in the format of `listeners`; a
             listener that is not named here advertises its own address.
-        listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
+        listener_security_protocol_map: the protocol of each listener, for example `EXTERNAL:SASL_SSL`; PLAINTEXT if a
+            listener is not named here, and its name is not that of another protocol.
         socket_send_buffer_bytes: the size of the system's buffer for responses on a connection, which also limits the
             data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
         socket_receive_buffer_bytes: the size of the system's buffer for requests on a connection.
@@ -229,7 +230,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         event_loop: the broker's event loop; `uvloop` requires that package.
     """
 
-    __slots__ = ("_given",)
+    __slots__ = ("_given", "_of_listeners")
 
     node_id: int = _kafka("node.id")
     advertised_host: str = text("")
@@ -329,9 +330,14 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     @property
     def given(self) -> Mapping[str, str]:
-        """The options that were given explicitly, as text keyed by Kafka's names, even if equal to the default."""
+        """The options that were given explicitly, as text keyed by Kafka's names, even if equal to the default.
+
+        Those for individual listeners are included; secrets are not shown.
+        """
         names: Collection[str] = getattr(self, "_given", ())
-        return {name: written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
+        values = {name: getattr(self, own) for name, own in self.KAFKA_NAMES.items() if own in names}
+        values |= {name: _hidden(name, value) for name, value in self._own_of_listeners.items()}
+        return {name: written(value) for name, value in values.items() if value is not None}
 
     def with_values(self, **values: object) -> Self:
         """Return a copy of the options with some values replaced; the new values are treated as given.
@@ -341,7 +347,23 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         """
         options = type(self)(**{**vars(self), **values})
         object.__setattr__(options, "_given", frozenset((*getattr(self, "_given", ()), *values)))
+        object.__setattr__(options, "_of_listeners", self._own_of_listeners)
         return options
+
+    def with_listener_options(self, of_listeners: Mapping[str, object]) -> Self:
+        """Return a copy of the options that shows those for individual listeners, too.
+
+        Args:
+            of_listeners: their values, keyed by their full names.
+        """
+        options = self.with_values()
+        object.__setattr__(options, "_of_listeners", dict(of_listeners))
+        return options
+
+    @property
+    def _own_of_listeners(self) -> Mapping[str, object]:
+        found: Mapping[str, object] = getattr(self, "_of_listeners", {})
+        return found
 
     def change(self, **values: object) -> None:
         """Replace some values in place, for every object that holds these options; see `with_values`."""
@@ -363,6 +385,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         """The topic configurations that were given, which apply unless a topic overrides them."""
         given = ((config, getattr(self, _own_name(name))) for name, config in TOPIC_DEFAULTS.items())
         return {config: value for config, value in given if value is not None}
+
+
+def _hidden(full_name: str, value: object) -> object:
+    """Return the value of an option for one listener, hidden unless the option is known and no password."""
+    key = next((key for name, key in BROKER_CONFIGS.items() if full_name.endswith(f".{name}")), None)
+    return Secret("") if key is None or key.type == ConfigType.PASSWORD else value
 
 
 def read_options(given: Mapping[str, object]) -> BrokerOptions:

@@ -33,6 +33,14 @@ _OFF: Final = ("", "false")
 
 _UNSAFE: Final = {
     "authorizer.zookeeper.url": _Unsafe("this broker would look for ACLs in the ZooKeeper of zookeeper.connect"),
+    "principal.builder.class": _Unsafe(
+        "this broker would give clients other principals",
+        ("", "org.apache.kafka.common.security.authenticator.defaultkafkaprincipalbuilder"),
+    ),
+    "ssl.engine.factory.class": _Unsafe(
+        "this broker would not use its certificates",
+        ("", "org.apache.kafka.common.security.ssl.defaultsslenginefactory"),
+    ),
     "create.topic.policy.class.name": _Unsafe("this broker has no policies, and would create forbidden topics"),
     "alter.config.policy.class.name": _Unsafe("this broker has no policies, and would accept forbidden changes"),
     "client.quota.callback.class": _Unsafe("this broker would not enforce the quotas that the class determines"),
@@ -46,9 +54,12 @@ _UNSAFE: Final = {
 
 #: Patterns of configuration names, with the reason why these have no effect; the first match is used.
 _REASONS: Final = (
-    (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
-    (r"(sasl|ssl|security|principal|connections\.max\.reauth|password\.encoder)\b.*",
-     "only PLAINTEXT listeners are served, and there is no login"),
+    (r"listener\.name\..*", "this broker's listeners do not have this configuration"),
+    (r"ssl\.(engine|keymanager|protocol|provider|secure|trustmanager)\b.*|security\.providers",
+     "TLS is OpenSSL's, and ssl.enabled.protocols names its versions"),
+    (r"ssl\.allow\..*", "a certificate may be replaced by any other"),
+    (r"sasl\.(client|login)\..*|sasl\.kerberos\.(kinit|min|ticket)\..*", "this is only for clients written in Java"),
+    (r"password\.encoder\..*", "this broker does not store passwords"),
     (r"early\.start\.listeners", "this broker reads all ACLs before it accepts connections"),
     (r"authorizer\.zookeeper\..*", "ACLs are kept in the ZooKeeper of zookeeper.connect"),
     (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),

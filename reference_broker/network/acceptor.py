@@ -17,8 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER, Listener, SocketBuffers
-from kafkawire.reference_broker.network.client_wire import ClientWire
-from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+from kafkawire.reference_broker.network.connection_limits import Admission
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.security.quotas.connection_rates import ConnectionRates
 from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
@@ -43,8 +42,8 @@ PAUSE_SECONDS = 0.1
 #: immediately, since each one needs a file descriptor.
 _DELAYED_MAX = 1_000
 
-#: Creates the wire for a new client; the last argument is called when the connection is closed.
-Connect = Callable[[socket.socket, Peer, Callable[[], None]], ClientWire]
+#: Creates the protocol for a new client; the last argument is called when the connection is closed.
+Connect = Callable[[socket.socket, Peer, Callable[[], None]], asyncio.BufferedProtocol]
 
 
 class Acceptor:
@@ -52,8 +51,8 @@ class Acceptor:
 
     Args:
         listener: its address; port 0 means any free port.
-        limits: limits on the connections to all listeners together.
-        connect: creates the wire for a client.
+        limits: limits on the number of connections.
+        connect: creates the protocol for a client.
         clock: returns the time in milliseconds.
         buffers: the buffer sizes for each connection.
 
@@ -69,7 +68,7 @@ class Acceptor:
     def __init__(
         self,
         listener: Listener,
-        limits: ConnectionLimits,
+        limits: Admission,
         connect: Connect,
         clock: Callable[[], int],
         buffers: SocketBuffers,
@@ -95,10 +94,9 @@ class Acceptor:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
         port = self._socket.getsockname()[1]
         advertised = listener.advertised
-        self.listener = Listener(
-            listener.name,
-            Address(listener.bind.host, port),
-            advertised if advertised.port else advertised._replace(port=port),
+        self.listener = listener._replace(
+            bind=Address(listener.bind.host, port),
+            advertised=advertised if advertised.port else advertised._replace(port=port),
         )
 
     def start(self) -> None:
@@ -200,8 +198,8 @@ class Acceptor:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._limits.opened(host)
-        wire = self._connect(client, Peer(self.listener, host, port), partial(self._limits.closed, host))
+        protocol = self._connect(client, Peer(self.listener, host, port), partial(self._limits.closed, host))
         loop = asyncio.get_running_loop()
-        task = loop.create_task(loop.connect_accepted_socket(lambda: wire, client))
+        task = loop.create_task(loop.connect_accepted_socket(lambda: protocol, client))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)

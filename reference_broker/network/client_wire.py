@@ -1,16 +1,14 @@
 """A client's TCP connection: requests in, responses out in order, and files sent without copying them into memory.
 
-Responses go straight to the socket. Only data that the socket does not accept immediately is left to the transport, and
-the session stops until the client has read that data. If the socket blocks in the middle of a file, the transport gets
-a piece of the file, and reports when to continue. Buffered requests and responses count towards the memory that all
-connections share.
+Responses go straight to the socket, through the connection's outlet (`outlets.py`). Only data that the socket does not
+accept immediately is left to the transport, and the session stops until the client has read that data. Buffered
+requests and responses count towards the memory that all connections share.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import os
 import socket
 import struct
 import termios
@@ -20,23 +18,18 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
+from kafkawire.reference_broker.network.outlets import Outlet, PlainOutlet
 from kafkawire.reference_broker.network.request_frames import RequestFrames
 from kafkawire.reference_broker.requests.session import Session
-from kafkawire.reference_broker.storage.disk.disk import File, FileSlice
+from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.transport.stream import CLOSE_LINGER_SECONDS, remaining
+from kafkawire.sdk.transport.stream import CLOSE_LINGER_SECONDS
 from kafkawire.sdk.transport.wire import Wire
 
 __all__ = ["ClientWire", "Shared"]
 
 #: The number of buffers to send with one system call; Linux accepts 1,024.
 _PARTS_MAX = 1_000
-
-#: Buffers of up to this total size are joined: copying them costs less than passing each one to the system.
-_JOINED_BYTES_MAX = 64 * 1024
-
-#: How many bytes of a file to read when the socket has no room for more.
-_PIECE_BYTES = 64 * 1024
 
 #: Connection states in `struct tcp_info`: reset by the client, and closed by the client.
 _TCP_CLOSE = 7
@@ -68,6 +61,7 @@ class ClientWire(asyncio.BufferedProtocol):
         session: creates the client's session, given this wire.
         shared: state shared with all other connections.
         gone: called when the connection is closed.
+        outlet: creates what sends on the socket, given the transport on top of it.
     """
 
     def __init__(
@@ -76,6 +70,7 @@ class ClientWire(asyncio.BufferedProtocol):
         session: Callable[[Wire], Session],
         shared: Shared,
         gone: Callable[[ClientWire], None],
+        outlet: Callable[[socket.socket, asyncio.Transport], Outlet] = PlainOutlet,
     ) -> None:
         self._socket = client
         self.session = session(self)
@@ -83,6 +78,8 @@ class ClientWire(asyncio.BufferedProtocol):
         self._frames = RequestFrames(shared.buffer, self.session.frame_bytes_max, shared.frame_bytes_max)
         self._gone = gone
         self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
+        self._new_outlet = outlet
         self._outgoing: deque[Buffer | FileSlice] = deque()
         self._is_blocked = False
         self._is_ending = False
@@ -139,8 +136,8 @@ class ClientWire(asyncio.BufferedProtocol):
         if transport.is_closing():
             return
         try:
-            if self._is_finishing and (self.session.has_dropped or self._has_unread()):
-                self._socket.shutdown(socket.SHUT_WR)
+            if self._is_finishing and self._outlet is not None and (self.session.has_dropped or self._has_unread()):
+                self._outlet.end()
                 return
         except OSError:
             pass  # the client has disconnected
@@ -226,6 +223,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's class has no base class
         self._transport.set_write_buffer_limits(0)  # so any unsent data pauses writing
+        self._outlet = self._new_outlet(self._socket, self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer(is_short=not self._budget.may_read_much(self))
@@ -278,6 +276,8 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _count_held(self) -> None:
         held_bytes = self._frames.held_bytes + self.session.held_bytes
+        if self._outlet is not None:
+            held_bytes += self._outlet.held_bytes
         if held_bytes != self._held_bytes:
             by_bytes, self._held_bytes = held_bytes - self._held_bytes, held_bytes
             self._budget.received(by_bytes)
@@ -311,14 +311,15 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         """Send queued data until the socket blocks."""
-        transport = self._transport
-        assert transport is not None, "data was written before the connection was established"
+        transport, outlet = self._transport, self._outlet
+        assert transport is not None
+        assert outlet is not None, "data was written before the connection was established"
         while self._outgoing and not self._is_blocked and not transport.is_closing():
             part = self._outgoing.popleft()
             if isinstance(part, FileSlice):
-                self._send_file(transport, part)
+                self._send_file(outlet, part)
             else:
-                self._send_buffers(transport, part)
+                self._send_buffers(outlet, part)
         if self._is_blocked or self._has_counted_unsent:
             unsent_bytes = self.unsent_bytes
             self._has_counted_unsent = unsent_bytes > 0
@@ -327,62 +328,38 @@ class ClientWire(asyncio.BufferedProtocol):
             # Do this later: a transport that is about to report that everything has been sent would close twice.
             asyncio.get_running_loop().call_soon(self._end, transport)
 
-    def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
+    def _send_buffers(self, outlet: Outlet, part: Buffer) -> None:
         """Send a buffer and the buffers that follow it."""
         parts, size_bytes = [part], len(part)
         while self._outgoing and len(parts) < _PARTS_MAX and not isinstance(following := self._outgoing[0], FileSlice):
             parts.append(following)
             size_bytes += len(following)
             self._outgoing.popleft()
-        if len(parts) > 1 and size_bytes <= _JOINED_BYTES_MAX:
-            parts = [b"".join(parts)]
-        self._sent_bytes += size_bytes
         try:
-            sent_bytes = self._socket.sendmsg(parts) if len(parts) > 1 else self._socket.send(parts[0])
-        except BlockingIOError:
-            sent_bytes = 0
+            rest = outlet.send(parts)
         except OSError:
             self.abort()
             return
-        if sent_bytes < size_bytes:
-            transport.writelines(remaining(parts, sent_bytes))
-            # In early releases of Python 3.12, `writelines` does not pause writing; setting the limits does.
-            transport.set_write_buffer_limits(0)
+        if rest:
+            size_bytes -= sum(map(len, rest))
+            self._outgoing.extendleft(reversed(rest))
+        self._sent_bytes += size_bytes
 
-    def _send_file(self, transport: asyncio.Transport, part: FileSlice) -> None:
-        """Send a file region; pass whatever `sendfile` does not send to the transport, in pieces."""
+    def _send_file(self, outlet: Outlet, part: FileSlice) -> None:
+        """Send a file region, or as much of it as the socket accepts."""
         file, end = part.file, part.position + part.size_bytes
         try:
-            position = self._send_directly(file, part.position, end)
-            piece = file.read(position, min(end - position, _PIECE_BYTES)) if position < end else b""
+            position = outlet.send_file(part)
         except OSError as error:
             if not isinstance(error, ConnectionError):
                 self.session.break_off(f"could not read records: {error}", is_own_fault=True)
             self.abort()
             return
-        if piece:
-            self._sent_bytes += len(piece)
-            following = position + len(piece)
-            if following < end:
-                self._outgoing.appendleft(FileSlice(file, following, end - following))
-            transport.write(piece)
-        elif position < end:
+        self._sent_bytes += position - part.position
+        if position == part.position < end:
             self._file_is_short(position, end)
-
-    def _send_directly(self, file: File, position: int, end: int) -> int:
-        """Send a file region with `sendfile` until the socket is full; return the end position."""
-        descriptor = file.fileno()
-        end = min(end, file.size_bytes)  # after a truncation, unrelated bytes may follow
-        while descriptor is not None and position < end:
-            try:
-                sent_bytes = os.sendfile(self._socket.fileno(), descriptor, position, end - position)
-            except BlockingIOError:
-                break
-            if not sent_bytes:
-                break
-            position += sent_bytes
-            self._sent_bytes += sent_bytes
-        return position
+        elif position < end:
+            self._outgoing.appendleft(FileSlice(file, position, end - position))
 
     def _file_is_short(self, position: int, end: int) -> None:
         """Close a connection whose current response cannot be completed."""

@@ -1,4 +1,4 @@
-"""Limits on the number of connections: in total, per address, and given the free file descriptors.
+"""Limits on the number of connections: in total, per listener, per address, and given the free file descriptors.
 
 Source: Apache Kafka, `ConnectionQuotas`, which stops accepting connections instead of refusing them.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import parse_integer
 
-__all__ = ["ConnectionLimits", "read_overrides"]
+__all__ = ["Admission", "ConnectionLimits", "ListenerLimits", "read_overrides"]
 
 _OVERRIDES = "max.connections.per.ip.overrides"
 
@@ -37,6 +38,22 @@ def read_overrides(text: str, resolve: Callable[[str], str]) -> dict[str, int]:
         except OSError as error:
             raise ConfigurationError(_OVERRIDES, text, f"{host.strip()}: {error}") from None
     return limits
+
+
+class Admission(Protocol):
+    """Decides whether another connection is accepted, and counts connections."""
+
+    def refusal(self, host: str) -> str:
+        """Return why another connection from an address must be refused, or "" if it can be accepted."""
+        ...
+
+    def opened(self, host: str) -> None:
+        """Record a new connection."""
+        ...
+
+    def closed(self, host: str) -> None:
+        """Record that a connection has been closed."""
+        ...
 
 
 class ConnectionLimits:
@@ -90,3 +107,36 @@ class ConnectionLimits:
         self._counts[host] -= 1
         if not self._counts[host]:
             del self._counts[host]
+
+
+class ListenerLimits:
+    """Counts the connections to one listener, in addition to other limits.
+
+    Args:
+        listener: the name of the listener.
+        most: the maximum number of connections to it.
+        limits: the limits on the connections to all listeners together.
+    """
+
+    def __init__(self, listener: str, most: int, limits: Admission) -> None:
+        self._listener = listener
+        self._most = most
+        self._limits = limits
+        self._count = 0
+
+    def refusal(self, host: str) -> str:
+        """See `Admission`."""
+        if self._count >= self._most:
+            name = f"listener.name.{self._listener.lower()}.max.connections"
+            return f"{self._count} connections are open, and {name} is {self._most}"
+        return self._limits.refusal(host)
+
+    def opened(self, host: str) -> None:
+        """See `Admission`."""
+        self._count += 1
+        self._limits.opened(host)
+
+    def closed(self, host: str) -> None:
+        """See `Admission`."""
+        self._count -= 1
+        self._limits.closed(host)

@@ -31,6 +31,9 @@ _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
 _LENGTH = Struct(">i")
 _KEY = Struct(">h")
 
+#: How a TLS connection begins; as a length, it would be 369 MB.
+_TLS = b"\x16\x03"
+
 #: The size of the length and the API key, with which a request begins.
 HEAD_BYTES = _LENGTH.size + _KEY.size
 
@@ -138,6 +141,9 @@ class RequestFrames:
 
     def _is_refused(self, data: memoryview) -> bool:
         """Return whether the length is refused, using the API's limit if its key has arrived, and set `error`."""
+        if data[: len(_TLS)] == _TLS:
+            self.error = RemoteProtocolError("the client uses TLS, but this listener does not")
+            return True
         try:
             frame_length(data[:LENGTH_BYTES], self._limit_bytes)
             if len(data) >= HEAD_BYTES:

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
+from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation, finished
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.error_responses import error_response
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.session_login import ListenerLogin, SessionLogin
 from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
@@ -86,11 +87,12 @@ class Session:
         defer: calls a function soon but not immediately, since a delayed response must not be sent from within the
             request that completed it.
         sends_files: whether the wire accepts `FileSlice`s; if not, they are read into memory.
+        login: how clients log in; None if they need not.
 
     Attributes:
         peer: the client.
         has_dropped: whether requests have arrived after the session stopped accepting them.
-        take: handles the next frame as a request; replaced during a login with bare SASL tokens.
+        take: handles the next frame as a request; replaced during a login, and while a login has an end.
         on_pause: called with True to pause reading, and with False to resume it.
         on_answer: called after a delayed response, when `held_bytes` may have decreased.
     """
@@ -104,6 +106,7 @@ class Session:
         defer: Callable[[Callable[[], None]], object],
         *,
         sends_files: bool = False,
+        login: ListenerLogin | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._services = dispatcher.services
@@ -114,7 +117,7 @@ class Session:
         self._defer = defer
         self._sends_files = sends_files
         self._protocol = ServerConnection(dispatcher.served, dispatcher.apis, dispatcher.frame_bytes_max)
-        self.take: Callable[[Buffer], None] = self._handle
+        self.take: Callable[[Buffer], None] = self.handle
         self._frames: deque[Buffer] = deque()
         self._outgoing: list[Buffer] = []
         self._outgoing_bytes = 0
@@ -124,11 +127,17 @@ class Session:
         self._delayed_bytes = 0
         self._is_writing_blocked = False
         self._muted: Timer | None = None
+        #: Whether a failed login waits for its answer.
+        self._is_held = False
         self._is_paused = False
         self._is_ending = False
         self.has_dropped = False
         self.on_pause: Callable[[bool], None] | None = None
         self.on_answer: Callable[[], None] | None = None
+        self._login: SessionLogin | None = None
+        if login is not None:
+            self._login = SessionLogin(self, login, self._protocol, self._services, clock)
+            self.take = self._login.take
 
     @property
     def is_waiting(self) -> bool:
@@ -155,6 +164,8 @@ class Session:
         Raises:
             RemoteProtocolError: the API is not served.
         """
+        if self._login is not None and (login_bytes_max := self._login.frame_bytes_max) is not None:
+            return login_bytes_max
         if key not in self._dispatcher.served:
             raise RemoteProtocolError(f"API key {key} is not served here")
         limit_bytes = self._dispatcher.frame_bytes_max
@@ -182,10 +193,13 @@ class Session:
         self.peer.lost()
         if self._muted is not None:
             self._muted.cancel()
+        if self._login is not None:
+            self._login.end()
         # Leave no reference cycle, which would live long in a broker with little garbage.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore
+        self._login = None
 
     def _cancel(self, delayed: DelayedOperation) -> None:
         """Cancel an operation for which no client is waiting; even if that fails, the connection ends."""
@@ -227,7 +241,7 @@ class Session:
 
     def _may_handle(self) -> bool:
         is_held_up = self._delayed is not None or self._is_writing_blocked or self._muted is not None
-        return not is_held_up and self._wire.is_open
+        return not (is_held_up or self._is_held) and self._wire.is_open
 
     def _write(self) -> None:
         if self._outgoing:
@@ -238,7 +252,8 @@ class Session:
     def _pause_or_resume(self) -> None:
         # A client may disconnect after a request that expects no response; the rest of that request is still processed.
         has_steps = self._delayed is not None and self._delayed.steps is not None
-        should_pause = bool(self._frames) or self._is_writing_blocked or self._muted is not None or has_steps
+        is_stopped = self._is_writing_blocked or self._muted is not None or self._is_held
+        should_pause = bool(self._frames) or is_stopped or has_steps
         if should_pause != self._is_paused:
             self._is_paused = should_pause
             if self.on_pause is not None:
@@ -276,7 +291,9 @@ class Session:
     def _lines(self) -> LogLimit:
         return self._services.lines
 
-    def _handle(self, frame: Buffer) -> None:
+    # Called by the login.
+
+    def handle(self, frame: Buffer) -> None:
         time = None if self._throttling is None else self._throttling.begin()
         request = self._protocol.receive(frame)
         call = Call(self._services, request, self.peer, self._now_ms)
@@ -288,6 +305,22 @@ class Session:
             self._delayed = answer
             self._delayed_bytes = request.size_bytes
             self._take_steps(request, call, answer, self._services.timers.jumped_ms)
+
+    def answer(self, request: Request, call: Call) -> Answer:
+        return self._dispatcher.handle(call, None if request.version_error else request.message)
+
+    def send(self, parts: list[Buffer]) -> None:
+        self._outgoing += parts
+
+    def hold(self) -> None:
+        self._is_held = True
+        self._frames.clear()
+        self._pause_or_resume()
+
+    def end(self) -> None:
+        self._close()
+
+    # Internals.
 
     def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
         """Run the steps before a response, for a limited time; if none are left, wait for the response."""

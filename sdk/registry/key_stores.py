@@ -1,4 +1,4 @@
-"""TLS using a Java program's key stores: PEM is read directly, PKCS12 through `cryptography`, and JKS not at all.
+"""TLS with the key stores of Java programs: PEM is read directly, PKCS12 through `cryptography`, and JKS not at all.
 
 Source: `KeyStoreFileType` in Apache ZooKeeper.
 """
@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 
-__all__ = ["KeyStore", "context_of"]
+__all__ = ["KeyStore", "context_of", "pem_of"]
 
 #: The types, keyed by file name suffix.
 _BY_SUFFIX: Final = {".pem": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12", ".jks": "JKS"}
@@ -52,7 +52,7 @@ def context_of(trusted: KeyStore, own: KeyStore, versions: Collection[str], *, c
     Raises:
         ConfigurationError: a file cannot be read, or has an unsupported format; the error text says how to convert it.
     """
-    authorities, certificate = _pem(trusted), _pem(own)
+    authorities, certificate = pem_of(trusted), pem_of(own)
     try:
         # A PEM file contains both the certificate and the key.
         context = tls_context(PemFiles(authorities, certificate, None, own.password, checks_hostname))
@@ -68,8 +68,15 @@ def _version(name: str) -> ssl.TLSVersion:
     return ssl.TLSVersion[name.replace(".", "_")]
 
 
-def _pem(store: KeyStore) -> str | None:
-    """Return the path of a PEM file, or the content of another key store as PEM; None without a location."""
+def pem_of(store: KeyStore) -> str | None:
+    """Return the path of a PEM file, or the content of another key store as PEM; None without a location.
+
+    A private key in the content is encrypted with the password of the store, if it has one.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or has an unsupported format; the error text says how to convert
+            it.
+    """
     if store.location is None:
         return None
     kind = store.type or _BY_SUFFIX.get(Path(store.location).suffix.lower())

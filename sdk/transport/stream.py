@@ -231,14 +231,15 @@ class TcpNetwork:
 
     Args:
         max_frame_bytes: largest response accepted.
-        tls: a context, or the arguments from which `tls_context` creates one on first use; None for no TLS.
+        tls: a context; the arguments from which `tls_context` creates one on first use; or a function that returns the
+            context for each connection. None for no TLS.
         keeps_alive: whether the kernel probes a silent connection.
     """
 
     def __init__(
         self,
         max_frame_bytes: int = MAX_FRAME_BYTES,
-        tls: ssl.SSLContext | PemFiles | None = None,
+        tls: ssl.SSLContext | PemFiles | Callable[[], ssl.SSLContext] | None = None,
         *,
         keeps_alive: bool = True,
     ) -> None:
@@ -292,12 +293,13 @@ class TcpNetwork:
         transport, protocol = await loop.create_connection(
             lambda: FrameProtocol(make, self._max_frame_bytes, getattr(connected, "sendmsg", None)), sock=connected
         )
-        if isinstance(self._tls, ssl.SSLContext):
+        context = self._tls() if callable(self._tls) else self._tls
+        if isinstance(context, ssl.SSLContext):
             # A fully qualified name may end with a dot, which the certificate and the name sent to the broker do not
             # have.
             name = host.rstrip(".")
             try:
-                encrypted = await loop.start_tls(transport, protocol, self._tls, server_hostname=name)
+                encrypted = await loop.start_tls(transport, protocol, context, server_hostname=name)
             except BaseException:
                 transport.abort()
                 raise

@@ -33,19 +33,24 @@ class PemFiles(NamedTuple):
     checks_hostname: bool = True
 
 
-def tls_context(pem: PemFiles) -> ssl.SSLContext:
-    """Return the context for connections, which requires TLS 1.2 or later and verifies certificates.
+def tls_context(pem: PemFiles, *, is_server: bool = False) -> ssl.SSLContext:
+    """Return the context for connections, which requires TLS 1.2 or later; a client verifies certificates.
+
+    Args:
+        pem: the sources of trust and identity.
+        is_server: whether connections are accepted. A server asks for no certificate and trusts only `authorities`,
+            unless the caller changes that.
 
     Raises:
         ConfigurationError: a file cannot be read or is not PEM, or the private key does not match the certificate.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = pem.checks_hostname
-    if pem.authorities is None:
-        context.load_default_certs()
-    else:
+    context.check_hostname = pem.checks_hostname and not is_server
+    if pem.authorities is not None:
         _load_authorities(context, pem.authorities)
+    elif not is_server:
+        context.load_default_certs()
     if pem.certificate is not None:
         _load_identity(context, pem.certificate, pem.key, pem.key_password)
     return context

@@ -200,7 +200,7 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
     ("options", "text"),
     [
         ({"inter_broker_listener_name": "OTHER"}, "unknown listener OTHER"),
-        ({"security_inter_broker_protocol": "SSL"}, "only PLAINTEXT is supported"),
+        ({"security_inter_broker_protocol": "SSL"}, "unknown listener SSL; configured listeners: PLAINTEXT"),
         ({"zookeeper_connect": ""}, "expected host:port"),
         ({"zookeeper_session_timeout_ms": 0}, "expected 1 to"),
     ],

@@ -158,7 +158,11 @@ def status_of(*arguments: str) -> int | str | None:
     [
         ("num.partitions=no", ":1: num.partitions='no': expected an integer"),
         ("node.id=1\nlisteners=nonsense", ":2: listeners='nonsense': 'nonsense' is not of the form NAME://host:port"),
-        ("\nlisteners=SSL://:0", ":2: listeners='SSL://:0': the listener SSL has the protocol SSL"),
+        (
+            "listeners=SSL://:0\nssl.keystore.location=/x\nssl.keystore.type=PEM",
+            ":2: ssl.keystore.location='/x': listener",
+        ),
+        ("listeners=A://:0\nlistener.name.a.max.connections=0", ":2: listener.name.a.max.connections='0': expected 1"),
         ("a=\\u1", "line 1: "),
     ],
 )

@@ -13,6 +13,7 @@ from kafkawire.reference_broker.config.cluster_options import ClusterOptions, sp
 from kafkawire.reference_broker.config.config_file import read_config
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.config.security_settings import SecuritySettings, split_listener_options
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError
 
@@ -149,47 +150,54 @@ def test_a_file_of_operators(written, tmp_path):
     first, second = tmp_path / "disk1", tmp_path / "disk2"
     second.mkdir()
     config = read_config(written(OF_OPERATORS.format(first=first, second=second)))
-    own, cluster = split_options(config.options)
+    of_broker, of_listeners = split_listener_options(config.options)
+    own, cluster = split_options(of_broker)
     assert cluster is not None
     options, of_cluster = read_options(own), ClusterOptions.read(cluster.items())
-    assert [listener.name for listener in read_listeners(options, "", 0, "host")] == ["REPLICATION", "INTERNAL"]
+    listeners = read_listeners(options, "", 0, "host")
+    assert [listener.protocol for listener in listeners] == ["PLAINTEXT", "PLAINTEXT", "SASL_SSL"]
+    security = SecuritySettings(options, of_listeners, listeners)
+    assert "sasl.jaas.config" in security.of_mechanism("EXTERNAL", "SCRAM-SHA-512")
     assert of_cluster.configured_broker_id is None
     assert of_cluster.zookeeper_connect.endswith("/kafka/production")
     assert of_cluster.num_replica_fetchers == 4
     assert options.topic_defaults["min.insync.replicas"] == "2"
     assert config.data_dir == str(first)
-    assert config.without_effect["listeners"] == (
-        "only PLAINTEXT is supported; clients cannot connect to EXTERNAL (SASL_SSL)"
-    )
     assert config.without_effect["log.dirs"] == f"this broker uses only the folder {first}, and ignores {second}"
     assert "did you mean min.insync.replicas" in config.without_effect["min.insync.replica"]
     remarks = config.remarks()
-    assert len(remarks) == len(config.without_effect) == 13
-    assert remarks[0].startswith(f"{config.path}:3: listeners: only PLAINTEXT")
-    assert not any("changeit" in remark for remark in remarks), "values may be secret"
+    assert len(remarks) == len(config.without_effect) == 9
     (second / "t-0").mkdir()
     reason = rf"log.dirs=.*: this broker uses only the folder .*, but {second} has files"
     with pytest.raises(ConfigurationError, match=reason):
         read_config(written(OF_OPERATORS.format(first=first, second=second)))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "listeners=SASL_SSL://:1",
-        "listeners=A://:1,B://:2\nlistener.security.protocol.map=A:SSL,B:PLAINTEXT\ninter.broker.listener.name=a",
-        "listeners=SSL://:1,PLAINTEXT://:2\nsecurity.inter.broker.protocol=SSL",
-        "listeners=A://:1,B://:2\nlistener.security.protocol.map=A:SSL,B:PLAINTEXT\ncontrol.plane.listener.name=A\n"
-        "inter.broker.listener.name=B",
-    ],
-    ids=["the only one", "between brokers", "between brokers, by protocol", "of the controller"],
-)
-def test_a_listener_that_is_needed_is_not_left_out(written, text):
-    config = read_config(written(f"zookeeper.connect=z:1\n{text}"))
-    assert config.without_effect == {}
+def test_options_of_listeners(written):
+    text = (
+        "listeners=EXTERNAL://:1,CONTROLLER://:2\ncontroller.listener.names=CONTROLLER\n"
+        "listener.name.external.plain.sasl.jaas.config=Module required;\n"
+        "listener.name.controller.ssl.client.auth=required\n"
+        "listener.name.external.quota.window.num=7\n"
+    )
+    config = read_config(written(text))
+    assert config.options == {
+        "listeners": "EXTERNAL://:1",
+        "listener.name.external.plain.sasl.jaas.config": "Module required;",
+    }
+    assert config.without_effect.keys() == {"listener.name.external.quota.window.num"}
+
+
+def test_unusable_options_of_listeners_are_placed(written):
+    path = written("listeners=SSL://:0\nlistener.name.ssl.ssl.keystore.location=/nowhere\nssl.keystore.type=PEM\n")
+    config = read_config(path)
     options: dict[str, Any] = {**config.options}
-    with pytest.raises(ConfigurationError, match="only PLAINTEXT is supported"):
+    with pytest.raises(ConfigurationError) as caught:
         Broker(None, **options)
+    text = str(config.placed(caught.value))
+    assert text.startswith(
+        f"{path}:2: listener.name.ssl.ssl.keystore.location='/nowhere': listener SSL: cannot be used"
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 def listeners(host="127.0.0.1", port=9092, **options):
     found = read_listeners(read_options(options), host, port, "this-machine")
-    return [(name, tuple(bind), tuple(advertised)) for name, bind, advertised, _ in found]
+    return [(each.name, tuple(each.bind), tuple(each.advertised)) for each in found]
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,8 @@ def test_listeners(options, expected):
         ({"listeners": "A://a:70000"}, "port 70000 is outside 0 to 65535"),
         ({"listeners": "A://a:1,a://b:2"}, "the listener A appears more than once"),
         ({"listeners": "A://a:1,B://a:1"}, "two listeners have the address a:1"),
-        ({"listeners": "SSL://a:1"}, "the listener SSL has the protocol SSL, but only PLAINTEXT is supported"),
-        (
-            {"listeners": "A://a:1", "listener_security_protocol_map": "A:SASL_PLAINTEXT"},
-            "the listener A has the protocol SASL_PLAINTEXT, but only PLAINTEXT is supported",
-        ),
-        ({"listener_security_protocol_map": "A"}, "'A' is not of the form NAME:PLAINTEXT"),
-        ({"listener_security_protocol_map": "A:HTTP"}, "'A:HTTP' is not of the form NAME:PLAINTEXT"),
+        ({"listener_security_protocol_map": "A"}, "'A' is not of the form NAME:PROTOCOL with one of PLAINTEXT, SSL"),
+        ({"listener_security_protocol_map": "A:HTTP"}, "'A:HTTP' is not of the form NAME:PROTOCOL"),
         ({"advertised_listeners": "B://b:1"}, "unknown listener B; configured listeners: PLAINTEXT"),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to 0.0.0.0:1"),
     ],
@@ -72,20 +67,14 @@ def test_refused(options, reason):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "option"),
-    [
-        ({"listeners": "SSL://a:1"}, "listeners"),
-        (
-            {"listeners": "A://a:1", "listener_security_protocol_map": "A:SASL_PLAINTEXT"},
-            "listener.security.protocol.map",
-        ),
-    ],
-)
-def test_the_option_that_asks_for_a_protocol_is_named(options, option):
-    with pytest.raises(ConfigurationError) as refused:
-        listeners(**options)
-    assert refused.value.option == option
+def test_protocols():
+    options = {
+        "listeners": "PLAINTEXT://a:1,SSL://a:2,SASL_SSL://a:3,SASL_PLAINTEXT://a:4,A://a:5,B://a:6",
+        "listener_security_protocol_map": "a:ssl,SASL_PLAINTEXT:SASL_SSL",
+    }
+    found = read_listeners(read_options(options), "", 0, "this-machine")
+    assert [each.protocol for each in found] == ["PLAINTEXT", "SSL", "SASL_SSL", "SASL_SSL", "SSL", "PLAINTEXT"]
+    assert [(each.has_tls, each.has_login) for each in found[:3]] == [(False, False), (True, False), (True, True)]
 
 
 INTER, SECURITY, CONTROL = (
@@ -101,12 +90,13 @@ INTER, SECURITY, CONTROL = (
         ({}, ListenerRoles("PLAINTEXT"), "PLAINTEXT"),
         ({INTER: "a"}, ListenerRoles("A"), "A"),
         ({SECURITY: "PLAINTEXT"}, ListenerRoles("PLAINTEXT"), "PLAINTEXT"),
+        ({SECURITY: "Sasl_Ssl"}, ListenerRoles("SASL_SSL"), "SASL_SSL"),
         ({SECURITY: "plaintext", CONTROL: "b"}, ListenerRoles("PLAINTEXT", "B"), "B"),
         ({INTER: "A", CONTROL: "PLAINTEXT"}, ListenerRoles("A", "PLAINTEXT"), "PLAINTEXT"),
     ],
 )
 def test_roles(options, expected, controller):
-    found = read_listener_roles(["PLAINTEXT", "A", "B"], **options)
+    found = read_listener_roles(["PLAINTEXT", "A", "B", "SASL_SSL"], **options)
     assert found == expected
     assert found.controller == controller
 
@@ -117,7 +107,7 @@ def test_roles(options, expected, controller):
         (["A"], {INTER: "A", SECURITY: "PLAINTEXT"}, INTER, "cannot be combined with security.inter.broker.protocol"),
         (["A", "B"], {}, SECURITY, "unknown listener PLAINTEXT; configured listeners: A, B"),
         (["A", "B"], {INTER: "c"}, INTER, "unknown listener C; configured listeners: A, B"),
-        (["SSL"], {SECURITY: "SSL"}, SECURITY, "only PLAINTEXT is supported"),
+        (["A"], {SECURITY: "SSL"}, SECURITY, "unknown listener SSL; configured listeners: A"),
         (["HTTP"], {SECURITY: "HTTP"}, SECURITY, "expected one of PLAINTEXT, SSL"),
         (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "unknown listener B; configured listeners: A"),
         (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "this is already the inter-broker listener"),

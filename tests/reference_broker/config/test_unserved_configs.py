@@ -23,11 +23,13 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("queued.max.requests", "one event loop"),
         ("metric.reporters", "metrics"),
         ("auto.include.jmx.reporter", "metrics"),
-        ("ssl.keystore.location", "only PLAINTEXT"),
-        ("sasl.enabled.mechanisms", "only PLAINTEXT"),
-        ("listener.name.external.ssl.client.auth", "only PLAINTEXT"),
+        ("ssl.provider", "TLS is OpenSSL's"),
+        ("ssl.allow.dn.changes", "replaced by any other"),
+        ("sasl.login.refresh.window.factor", "clients written in Java"),
+        ("sasl.kerberos.ticket.renew.jitter", "clients written in Java"),
+        ("password.encoder.secret", "does not store passwords"),
+        ("listener.name.external.quota.window.num", "listeners do not have this configuration"),
         ("early.start.listeners", "reads all ACLs before"),
-        ("authorizer.zookeeper.session.timeout.ms", "the ZooKeeper of zookeeper.connect"),
         ("alter.log.dirs.replication.quota.window.num", "between log directories"),
         ("leader.replication.throttled.rate", "while the broker runs"),
         ("process.roles", "KRaft"),
@@ -58,7 +60,9 @@ def test_all_of_kafka_is_safe_or_named() -> None:
         "client.quota.callback.class",
         "config.providers",
         "create.topic.policy.class.name",
+        "principal.builder.class",
         "remote.log.storage.system.enable",
+        "ssl.engine.factory.class",
     }
     assert not any("unknown" in reason_without_effect(name, is_alone=False, served=SERVED) for name in unserved)
     assert danger_of("config.providers", " ") is danger_of("remote.log.storage.system.enable", "False") is None

@@ -9,29 +9,17 @@ import asyncio
 import socket
 import struct
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.storage.disk.disk import Disk, File, FileSlice
-from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.frames import frame
-from tests.reference_broker.network.wire_bench import FRAME_BYTES_MAX, Bench, on_a_loop
+from tests.reference_broker.network.wire_bench import FRAME_BYTES_MAX, Bench, file_of, file_on, on_a_loop
 
 #: The TCP state of a connection that the client has closed.
 TCP_CLOSE_WAIT = 8
-
-
-def file_of(folder: Path, data: bytes) -> File:
-    return file_on(MachineDisk(folder), data)
-
-
-def file_on(disk: Disk, data: bytes) -> File:
-    file = disk.open("file", create=True)
-    file.append(data)
-    return file
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, ListenerLimits, read_overrides
 from kafkawire.sdk.errors import ConfigurationError
 
 
@@ -73,3 +73,17 @@ def test_shortage_refuses_what_the_limits_allow():
     assert limits.refusal("a") == "no descriptors"
     limits.opened("a")
     assert limits.refusal("a") == "2 connections are open, and max.connections is 2"
+
+
+def test_a_listener_counts_its_own_connections():
+    limits = ConnectionLimits(3, 3)
+    one, other = ListenerLimits("ONE", 1, limits), ListenerLimits("OTHER", 5, limits)
+    one.opened("a")
+    assert one.refusal("b") == "1 connections are open, and listener.name.one.max.connections is 1"
+    assert not other.refusal("b")
+    other.opened("b")
+    other.opened("b")
+    assert other.refusal("b") == "3 connections are open, and max.connections is 3"
+    one.closed("a")
+    assert not one.refusal("a")
+    assert not other.refusal("a")

@@ -140,3 +140,10 @@ def test_large_request_of_an_api_that_takes_none():
     connection = Connection()
     connection.receive(frame(request(70_000, 77))[:6])
     assert str(connection.frames.error) == "API key 77 is not served here"
+
+
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03"])
+def test_a_client_that_uses_tls_is_named(data):
+    connection = Connection()
+    assert not connection.receive(data)
+    assert str(connection.frames.error) == "the client uses TLS, but this listener does not"

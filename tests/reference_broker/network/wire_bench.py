@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, cast
 
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.storage.disk.disk import Disk, File
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.protocol.schema import Buffer
 
-__all__ = ["FRAME_BYTES_MAX", "LIMIT_BYTES", "Bench", "on_a_loop"]
+__all__ = ["FRAME_BYTES_MAX", "LIMIT_BYTES", "Bench", "file_of", "file_on", "on_a_loop"]
 
 TIMEOUT_SECONDS = 20
 FRAME_BYTES_MAX = 4 * 2**20
@@ -104,3 +107,13 @@ def on_a_loop(test: Coroutine[Any, Any, None]) -> None:
         await asyncio.sleep(0)  # closing a connection takes one iteration of the loop
 
     asyncio.run(run())
+
+
+def file_of(folder: Path, data: bytes) -> File:
+    return file_on(MachineDisk(folder), data)
+
+
+def file_on(disk: Disk, data: bytes) -> File:
+    file = disk.open("file", create=True)
+    file.append(data)
+    return file

@@ -9,7 +9,7 @@ LISTENER = Listener("INTERNAL", Address("", 9092), Address("broker", 9092))
 
 def test_shown_for_the_log():
     peer = Peer(LISTENER, "10.0.0.7")
-    assert (peer.host, peer.principal) == ("/10.0.0.7", ANONYMOUS)
+    assert (peer.host, peer.principal, peer.is_token) == ("/10.0.0.7", ANONYMOUS, False)
     assert str(peer) == "User:ANONYMOUS at /10.0.0.7 on INTERNAL"
     peer.software_name, peer.software_version = "kafkawire", "1.0"
     assert str(peer) == "User:ANONYMOUS at /10.0.0.7 (kafkawire 1.0) on INTERNAL"

@@ -8,19 +8,16 @@ from __future__ import annotations
 import errno
 import logging
 import sys
-from collections.abc import Callable
 
 import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS, Session
+from kafkawire.reference_broker.requests.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.validation import validate
 from kafkawire.sdk.errors import RemoteProtocolError
-from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
-from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -29,57 +26,15 @@ from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.versions import VersionRange
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.raw_client import produce_request
-from tests.reference_broker.requests.recording_wire import Wire
+from tests.reference_broker.requests.session_client import Client, fetch
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced, values_in
-
-
-class Client:
-    """A client, and the session on the broker's side."""
-
-    def __init__(self, bench, **options) -> None:
-        self.bench = bench
-        self.wire = Wire()
-        self.deferred: list[Callable[[], None]] = []
-        self.paused: list[bool] = []
-        self.session = Session(
-            bench.core.requests, self.wire, bench.peer, lambda: bench.now_ms, self.deferred.append, **options
-        )
-        self.session.on_pause = self.paused.append
-        self.protocol = ClientConnection()
-
-    def send(self, message, version) -> None:
-        self.session.receive_frame(b"".join(self.protocol.request(message, version).parts)[LENGTH_BYTES:])
-
-    def send_only(self, message, version) -> None:
-        """Send a request that expects no response."""
-        parts = self.protocol.request(message, version, expect_response=False).parts
-        self.session.receive_frame(bytearray(b"".join(parts)[LENGTH_BYTES:]))
-
-    def run_deferred(self) -> None:
-        while self.deferred:
-            self.deferred.pop(0)()
-
-    def answers(self):
-        data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in self.wire.parts)
-        self.wire.parts = []
-        received = []
-        while data:
-            end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "big")
-            received.append(self.protocol.receive(data[LENGTH_BYTES:end]).message)
-            data = data[end:]
-        return received
 
 
 @pytest.fixture
 def client(bench):
     bench.create()
     return Client(bench)
-
-
-def fetch(wait=500, offset=0):
-    partition = FetchRequest.FetchPartition(0, fetch_offset=offset, partition_max_bytes=2**20)
-    return FetchRequest(max_wait_ms=wait, min_bytes=1, topics=[FetchRequest.FetchTopic("t", partitions=[partition])])
 
 
 def test_requests_are_answered_in_order(client):

@@ -78,7 +78,7 @@ def _settings(
             parser.error("--listen and --option listeners=… are mutually exclusive")
     options: dict[str, object] = {}
     if config is not None:
-        options = {name: value for name, value in config.options.items() if known[name] not in own}
+        options = {name: value for name, value in config.options.items() if known.get(name, name) not in own}
     options.update(given.option)
     data = given.data or (None if config is None else config.data_dir)
     if given.ephemeral:

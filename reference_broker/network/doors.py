@@ -1,0 +1,249 @@
+"""How clients enter by each listener: with TLS or without, logged in or not, and as which principal.
+
+    socket ─▶ (TLS handshake ─▶ principal of the certificate) ─▶ ClientWire ─▶ Session ─▶ (SASL login ─▶ principal)
+
+The doors are checked before the broker opens its logs, so that one that cannot be used stops the start.
+
+Source: `SocketServer`, `ChannelBuilders`, `DefaultKafkaPrincipalBuilder` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
+
+from kafkawire.reference_broker.config.endpoints import Listener
+from kafkawire.reference_broker.config.security_options import JAAS, ListenerSecurityOptions
+from kafkawire.reference_broker.config.security_settings import PREFIX, SecuritySettings
+from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
+from kafkawire.reference_broker.network.handshakes import Handshakes
+from kafkawire.reference_broker.network.outlets import Outlet
+from kafkawire.reference_broker.network.tls_connection import TlsConnection, TlsDoor, ciphertext_buffer
+from kafkawire.reference_broker.network.tls_settings import ListenerTls
+from kafkawire.reference_broker.network.tls_transport import TlsTransport
+from kafkawire.reference_broker.requests.call import RequestServices
+from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.session_login import ListenerLogin, LoginFailures
+from kafkawire.reference_broker.security.authentication import OfferedMechanism
+from kafkawire.reference_broker.security.credentials_in_use import CredentialsInUse
+from kafkawire.reference_broker.security.distinguished_names import subject_of
+from kafkawire.reference_broker.security.principal_mapping import NoRule, PrincipalMapping
+from kafkawire.reference_broker.security.sasl.mechanisms import Mechanism, new_exchange
+from kafkawire.reference_broker.work.background import Background
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.log_limit import LogLimit
+
+__all__ = ["Doors", "NewOutlet"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+_MECHANISMS: Final = "sasl.enabled.mechanisms"
+
+#: The configurations that a running broker can be given, as in Kafka: a listener's certificates.
+_OF_TLS: Final = re.compile(r"listener\.name\..+\.ssl\.(?:key\.password|keystore\..+|truststore\..+)")
+
+#: Creates what sends on a socket; see `ClientWire`.
+NewOutlet = Callable[[socket.socket, asyncio.Transport], Outlet]
+
+
+class _Door:
+    """One listener.
+
+    Args:
+        listener: the listener.
+        settings: the settings of all listeners.
+        credentials: looks up the credentials of clients.
+
+    Raises:
+        ConfigurationError: an option cannot be used.
+
+    Attributes:
+        tls: the TLS of the listener; None if it has none.
+        mapping: how names in certificates become principals.
+        mechanisms: the mechanisms that it offers.
+        offered: the same, keyed by name, with the times that their logins last.
+        handshakes: its handshakes in progress.
+    """
+
+    def __init__(self, listener: Listener, settings: SecuritySettings, credentials: CredentialsInUse) -> None:
+        self._listener = listener
+        self.tls = ListenerTls(listener, settings) if listener.has_tls else None
+        options = settings.of(listener.name)
+        self.receive_bytes_max = options.sasl_server_max_receive_size
+        self.failure_delay_ms = options.connection_failed_authentication_delay_ms
+        self.handshakes = Handshakes()
+        self.mechanisms = _mechanisms(listener, settings, credentials) if listener.has_login else []
+        self.offered = {
+            each.name: OfferedMechanism(each, settings.max_reauth_ms(listener.name, each.name))
+            for each in self.mechanisms
+        }
+        try:
+            self.mapping = PrincipalMapping(options.ssl_principal_mapping_rules)
+        except ConfigurationError as error:
+            raise _of_listener(error, listener, settings) from None
+
+    def change(self, settings: SecuritySettings) -> None:
+        """Use the certificates of other settings.
+
+        Raises:
+            ConfigurationError: see above.
+        """
+        if self.tls is not None:
+            self.tls = ListenerTls(self._listener, settings)
+
+
+class Doors:
+    """The doors of a broker.
+
+    Args:
+        listeners: its listeners.
+        settings: their security.
+
+    Raises:
+        ConfigurationError: a listener cannot be used; the error names it, the option and the reason.
+
+    Attributes:
+        credentials: looks up the credentials of clients; the broker sets its stores.
+    """
+
+    def __init__(self, listeners: Collection[Listener], settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._changed: Mapping[str, str] = {}
+        self.credentials = CredentialsInUse()
+        self._doors = {listener.name: _Door(listener, settings, self.credentials) for listener in listeners}
+        self._logins: dict[str, ListenerLogin] = {}
+        self._lines = LogLimit(_log)
+        self._buffer = ciphertext_buffer() if any(door.tls is not None for door in self._doors.values()) else None
+
+    def open(self, services: RequestServices, background: Background, now_ms: int) -> None:
+        """Begin to let clients in.
+
+        Args:
+            services: services shared by all requests.
+            background: runs blocking work.
+            now_ms: the current time.
+        """
+        for mechanism in self._mechanisms:
+            mechanism.start(services.timers, background, now_ms)
+        failures = LoginFailures(services)
+        self._logins = {
+            name: ListenerLogin(door.offered, door.receive_bytes_max, door.failure_delay_ms, failures)
+            for name, door in self._doors.items()
+            if door.offered
+        }
+
+    def change(self, configs: Mapping[str, str]) -> None:
+        """Use other certificates for new connections, because configurations of the running broker have changed.
+
+        Certificates that cannot be used are reported, and the former ones stay.
+
+        Args:
+            configs: all dynamic configurations; those that are not for a listener's TLS are left out.
+        """
+        own = tuple(f"{PREFIX}{name.lower()}." for name in self._doors)
+        changed = {name: value for name, value in configs.items() if _OF_TLS.fullmatch(name) and name.startswith(own)}
+        if changed == self._changed:
+            return
+        self._changed = changed
+        settings = self._settings.with_values(changed)
+        for door in self._doors.values():
+            try:
+                door.change(settings)
+            except ConfigurationError as error:
+                _log.error("the changed certificates are not used, the former ones stay: %s", error)
+
+    def close(self) -> None:
+        """End all TLS handshakes in progress, and the upkeep of mechanisms."""
+        for door in self._doors.values():
+            door.handshakes.close()
+        for mechanism in self._mechanisms:
+            mechanism.stop()
+
+    @property
+    def _mechanisms(self) -> list[Mechanism]:
+        return [mechanism for door in self._doors.values() for mechanism in door.mechanisms]
+
+    def login(self, listener: str) -> ListenerLogin | None:
+        """Return how clients of a listener log in; None if they need not."""
+        return self._logins.get(listener)
+
+    def protocol(
+        self,
+        client: socket.socket,
+        peer: Peer,
+        connect: Callable[[NewOutlet | None], asyncio.BufferedProtocol],
+        gone: Callable[[], None],
+    ) -> asyncio.BufferedProtocol:
+        """Return the protocol for a new connection.
+
+        Args:
+            client: the non-blocking socket.
+            peer: the client, who gets the principal of its certificate.
+            connect: returns the protocol that handles the client's requests, given its outlet (None for the socket
+                itself).
+            gone: called when the connection ends before `connect` has been called.
+        """
+        door = self._doors[peer.listener.name]
+        tls, buffer = door.tls, self._buffer
+        if tls is None or buffer is None:
+            return connect(None)
+
+        def enter(certificate: bytes | None, transport: TlsTransport) -> asyncio.BufferedProtocol:
+            if certificate is not None and not peer.listener.has_login:
+                peer.principal = _principal_of(certificate, door.mapping)
+            return connect(lambda client, above: transport)
+
+        shared = TlsDoor(lambda: tls.context(monotonic_ms()), door.handshakes, buffer, partial(self._refused, peer))
+        return TlsConnection(client, shared, enter, gone)
+
+    def _refused(self, peer: Peer, reason: str) -> None:
+        subject = ("tls", peer.listener.name, peer.host)
+        text = "no TLS connection from %s on listener %s: %s"
+        self._lines.info(subject, monotonic_ms(), text, peer.host, peer.listener.name, reason)
+
+
+def _principal_of(certificate: bytes, mapping: PrincipalMapping) -> KafkaPrincipal:
+    """Return the principal of a certificate.
+
+    Raises:
+        PermissionError: no rule applies to its name.
+    """
+    try:
+        return KafkaPrincipal(USER, mapping.name_of(subject_of(certificate)))
+    except (NoRule, ValueError) as error:
+        raise PermissionError(str(error)) from error
+
+
+def _mechanisms(listener: Listener, settings: SecuritySettings, credentials: CredentialsInUse) -> list[Mechanism]:
+    options = settings.of(listener.name)
+    full_name = settings.full_name(listener.name, _MECHANISMS)
+    if not options.mechanisms:
+        raise ConfigurationError(full_name, options.sasl_enabled_mechanisms, f"listener {listener.name} needs one")
+    found = []
+    for mechanism in options.mechanisms:
+        given = settings.of_mechanism(listener.name, mechanism)
+        try:
+            found.append(new_exchange(mechanism, given, credentials, credentials, listener=listener.name))
+        except ConfigurationError as error:
+            raise _of_listener(error, listener, settings, mechanism) from None
+    return found
+
+
+def _of_listener(
+    error: ConfigurationError, listener: Listener, settings: SecuritySettings, mechanism: str | None = None
+) -> ConfigurationError:
+    """Return an error with the name of the listener, and the name under which the option was given."""
+    names = [error.option] if mechanism is None else [f"{mechanism.lower()}.{error.option}", error.option]
+    place = f"listener {listener.name}" + ("" if mechanism is None else f", mechanism {mechanism}")
+    own = ListenerSecurityOptions.KAFKA_NAMES.get(error.option)
+    value = "" if own is None else getattr(settings.of(listener.name), own)
+    full_name = settings.full_name(listener.name, *names)
+    if error.option == JAAS:  # there is no such option for all listeners
+        full_name = f"{PREFIX}{listener.name.lower()}.{names[0]}"
+    return ConfigurationError(full_name, value, f"{place}: {error.reason}")
