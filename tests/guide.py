@@ -13,6 +13,8 @@ from pathlib import Path
 __all__ = [
     "FRAGMENTS",
     "PAGES",
+    "SHARE_GROUPS_GIVEN",
+    "SHARE_GROUPS_THEN",
     "TRANSACTIONS_GIVEN",
     "TRANSACTIONS_THEN",
     "blocks",
@@ -72,6 +74,29 @@ with Admin(servers) as admin:
     assert [place.offset for place in admin.list_group_offsets("billing").values()] == [3]
 """
 
+#: The setup for the program on the page about share groups; the value 3 is never valid.
+SHARE_GROUPS_GIVEN = """
+from kafkawire import Record
+from kafkawire.sync import Admin as Setup, Producer as Writer
+with Setup(servers) as setup:
+    setup.create_topics("orders")
+with Writer(servers) as writer:
+    writer.send_many("orders", [b"%d" % number for number in range(1, 7)], partition=0)
+
+handled: list[bytes | None] = []
+
+def handle(record: Record) -> None:
+    handled.append(record.value)
+    if record.value == b"3" and len(handled) > 6:
+        raise ValueError("never valid")
+"""
+
+#: The check after that program: each group must have handled each record once.
+SHARE_GROUPS_THEN = """
+from collections import Counter
+assert Counter(handled) == Counter([b"1", b"2", b"3", b"4", b"5", b"6"] * 2), handled
+"""
+
 _SPARK = """
 from pyspark.sql import DataFrame, SparkSession
 spark: SparkSession = SparkSession.builder.getOrCreate()
@@ -113,6 +138,7 @@ def handle(record: Record) -> bytes:
 from os import environ
 environ["KAFKA_PASSWORD"] = "secret"
 """,
+    "share_groups": SERVERS + SHARE_GROUPS_GIVEN,
     "transactions": SERVERS + TRANSACTIONS_GIVEN,
 } | dict.fromkeys(("spark", "spark_audit", "spark_brokers", "spark_segments", "spark_writing"), _SPARK)
 
@@ -144,6 +170,7 @@ assert per_topic is not None
 consumer.close()
 producer.close()
 """,
+    "share_groups": SHARE_GROUPS_THEN,
     "transactions": TRANSACTIONS_THEN,
 }
 

@@ -45,11 +45,11 @@ NOT_NEEDED = {
 
 #: Names in the documentation of `kafkawire` that look like types: states of groups and transactions, a pyarrow class.
 NO_TYPES = {
-    *{"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"},
+    *{"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table", "User"},
     *{"CompleteAbort", "CompleteCommit", "Dead", "Ongoing", "PrepareAbort", "PrepareCommit", "PrepareEpochFence"},
 }
-#: Names in the documentation of `kafkawire` that look like types: group states, and a pyarrow class.
-NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table", "User"}
+#: Classes whose constructors applications call.
+CREATED_BY_USERS = ("Admin", "Broker", "Consumer", "Producer", "ShareConsumer")
 
 
 def public_modules() -> list[str]:
@@ -110,7 +110,7 @@ def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
     assert isinstance(body, ast.ClassDef)
     for node in body.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            created_by_users = node.name == "__init__" and kind.__name__ in ("Admin", "Broker", "Consumer", "Producer")
+            created_by_users = node.name == "__init__" and kind.__name__ in CREATED_BY_USERS
             if node.name[0] == "_" and not created_by_users:
                 continue
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]

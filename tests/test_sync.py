@@ -21,6 +21,7 @@ PAIRS: dict[type, type] = {
     kafkawire.Admin: sync.Admin,
     kafkawire.Consumer: sync.Consumer,
     kafkawire.Producer: sync.Producer,
+    kafkawire.ShareConsumer: sync.ShareConsumer,
     kafkawire.Transaction: sync.Transaction,
 }
 
@@ -32,6 +33,7 @@ TYPES = {
     r"\bAsyncGenerator\[(.*), None\]$": r"Generator[\1, None, None]",
     r"\bAsyncIterator\b": "Iterator",
     r"\bRecordStream\b": "RecordIterator",
+    r"\bShareStream\b": "ShareIterator",
     r"\bBoundedRecords\[(.*)\]$": r"Generator[Record[\1], None, None]",
     r"\bAbstractAsyncContextManager\b": "AbstractContextManager",
 }

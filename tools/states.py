@@ -31,10 +31,12 @@ from kafkawire.reference_broker.security.sasl.gssapi import GSSAPI_EDGES
 from kafkawire.reference_broker.security.sasl.scram import SCRAM_EDGES
 from kafkawire.reference_broker.security.sasl.verification_keys import KEY_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
-from kafkawire.sdk.groups import classic_group, consumer_group, zookeeper_group
+from kafkawire.sdk.consumer.sharing.delivery import DELIVERY_EDGES
+from kafkawire.sdk.groups import classic_group, consumer_group, share_group, zookeeper_group
 from kafkawire.sdk.producer.transactions import states as producer_transaction
 from kafkawire.sdk.protocol.gate import CONNECTION_EDGES
 from kafkawire.sdk.registry.zookeeper import SESSION_EDGES
+from kafkawire.sdk.routing import share_session
 from kafkawire.sdk.routing.links import LINK_EDGES
 from kafkawire.sdk.states import Edges
 
@@ -131,6 +133,28 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "and it revokes and adopts partitions until it owns those of its target assignment. A member leaves the "
             "group if the consumer is closed, the application has not read for `max_poll_interval_ms`, or the "
             "coordinator refuses it permanently; in the second case, it joins again.",
+        ),
+        Machine(
+            "A member of a share group",
+            "sdk/groups/share_group.py",
+            share_group.SHARE_MEMBERSHIP_EDGES,
+            "A member adopts every assignment at once, since it owns no partitions. A member leaves the group if the "
+            "consumer is closed, the application has not read for `max_poll_interval_ms`, or the coordinator refuses "
+            "it permanently; in the second case, it joins again.",
+        ),
+        Machine(
+            "A share session",
+            "sdk/routing/share_session.py",
+            share_session.SHARE_SESSION_EDGES,
+            "There is one session for each broker, bound to a connection. The locks of records end with their session "
+            "([decision 58](decisions/0058-share-consumers.md)).",
+        ),
+        Machine(
+            "A delivery of a share consumer",
+            "sdk/consumer/sharing/delivery.py",
+            DELIVERY_EDGES,
+            "The application decides whether a record is acknowledged, and the I/O side whether that is confirmed; a "
+            "lock runs out without an event.",
         ),
         Machine(
             "A member of a group in ZooKeeper",

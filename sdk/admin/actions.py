@@ -55,6 +55,14 @@ from kafkawire.sdk.admin.quota_values import ClientQuotaAlteration, ClientQuotaE
 from kafkawire.sdk.admin.records import delete_records, list_offsets
 from kafkawire.sdk.admin.scram_credentials import alter_user_scram_credentials, describe_user_scram_credentials
 from kafkawire.sdk.admin.scram_values import ScramAlteration, UserScramCredentialsDescription
+from kafkawire.sdk.admin.share_group_descriptions import ShareGroupDescription, SharePartitionOffset
+from kafkawire.sdk.admin.share_groups import (
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    delete_share_groups,
+    describe_share_groups,
+    list_share_group_offsets,
+)
 from kafkawire.sdk.admin.token_values import DelegationToken, Principal
 from kafkawire.sdk.admin.topics import create_partitions, create_topics, delete_topics, describe_topics
 from kafkawire.sdk.admin.transaction_descriptions import (
@@ -339,6 +347,34 @@ class Actions:
     ) -> ItemResults[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Return the offsets that groups have committed; see `Admin.list_group_offsets_of`."""
         return await list_group_offsets(self._operations, wanted, require_stable=require_stable)
+
+    async def describe_share_groups(
+        self, group_ids: Collection[str], *, include_authorized_operations: bool
+    ) -> ItemResults[str, ShareGroupDescription]:
+        """Return share groups; see `Admin.describe_share_groups`."""
+        return await describe_share_groups(
+            self._operations, group_ids, include_authorized_operations=include_authorized_operations
+        )
+
+    async def delete_share_groups(self, group_ids: Collection[str]) -> ItemResults[str, None]:
+        """Delete share groups; see `Admin.delete_share_groups`."""
+        return await delete_share_groups(self._operations, group_ids)
+
+    async def list_share_group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None
+    ) -> ItemResults[TopicPartition, SharePartitionOffset | None]:
+        """Return the start offsets of a share group; see `Admin.list_share_group_offsets`."""
+        return await list_share_group_offsets(self._operations, group_id, partitions)
+
+    async def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> ItemResults[TopicPartition, None]:
+        """Change the start offsets of a share group; see `Admin.alter_share_group_offsets`."""
+        return await alter_share_group_offsets(self._operations, group_id, offsets)
+
+    async def delete_share_group_offsets(self, group_id: str, topics: Sequence[str]) -> ItemResults[str, None]:
+        """Delete the start offsets of a share group; see `Admin.delete_share_group_offsets`."""
+        return await delete_share_group_offsets(self._operations, group_id, topics)
 
     async def describe_replica_log_dirs(
         self, replicas: Sequence[TopicPartitionReplica]

@@ -65,13 +65,16 @@ from kafkawire.sdk.admin.scram_values import (
     UserScramCredentialUpsertion,
     checked_scram_alterations,
 )
+from kafkawire.sdk.admin.share_group_descriptions import ShareGroupDescription, SharePartitionOffset
 from kafkawire.sdk.admin.token_values import DelegationToken, checked_hmac, checked_principal, checked_principals
 from kafkawire.sdk.client.arguments import (
     MAX_INT16,
     MAX_INT32,
     MAX_INT64,
+    checked_mapping,
     checked_names,
     checked_number,
+    checked_offset,
     checked_offsets,
     checked_partition,
     checked_partitions,
@@ -788,6 +791,100 @@ class Admin(Hinting, hints=ADMIN):
         groups = {checked_text("group_id", group_id): chosen}
         results = await self._do(self._actions.list_group_offsets(groups, require_stable=bool(require_stable)))
         return results.all()[group_id]
+
+    async def describe_share_groups(
+        self, *group_ids: str | Iterable[str], include_authorized_operations: bool = False
+    ) -> ItemResults[str, ShareGroupDescription]:
+        """Return share groups by group id (KIP-932).
+
+        Args:
+            group_ids: as separate arguments or in one list.
+            include_authorized_operations: whether to ask what this user may do with each group (KIP-430).
+
+        Returns:
+            The groups, or the errors: GROUP_ID_NOT_FOUND if no such group exists or the group is of another kind,
+            GROUP_AUTHORIZATION_FAILED and others.
+
+        Raises:
+            LocalProtocolError: a group id is not a string.
+        """
+        names, includes = checked_names("group_id", group_ids), bool(include_authorized_operations)
+        return await self._do(self._actions.describe_share_groups(names, include_authorized_operations=includes))
+
+    async def delete_share_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
+        """Delete share groups that have no members, and their start offsets.
+
+        Args:
+            group_ids: as separate arguments or in one list.
+
+        Returns:
+            None for each deleted group, or the errors: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND and others.
+
+        Raises:
+            LocalProtocolError: a group id is not a string.
+        """
+        return await self._do(self._actions.delete_share_groups(checked_names("group_id", group_ids)))
+
+    async def list_share_group_offsets(
+        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> ItemResults[TopicPartition, SharePartitionOffset | None]:
+        """Return the start offsets of a share group, and its lag in each partition.
+
+        Args:
+            group_id: the group.
+            partitions: as separate arguments or in one list; all partitions of the group if none is given.
+
+        Returns:
+            The start offset of each partition, None if the group has not read from it, or the partition's error.
+
+        Raises:
+            BrokerError: the group may not be described. A group that does not exist has no offsets.
+            LocalProtocolError: a partition is invalid.
+        """
+        chosen = checked_partitions(partitions) if partitions else None
+        return await self._do(self._actions.list_share_group_offsets(checked_text("group_id", group_id), chosen))
+
+    async def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> ItemResults[TopicPartition, None]:
+        """Change the start offsets of a share group that has no members.
+
+        Records before the new offset are not delivered any more; records from it on are delivered, even if the group
+        has processed them.
+
+        Args:
+            group_id: the group, which is created if it does not exist.
+            offsets: the new start offsets, keyed by partition.
+
+        Returns:
+            None for each changed partition, or its error.
+
+        Raises:
+            BrokerError: nothing was changed: NON_EMPTY_GROUP, GROUP_AUTHORIZATION_FAILED and others.
+            LocalProtocolError: a partition or an offset is invalid.
+        """
+        checked: dict[TopicPartition, int] = {}
+        for key, offset in checked_mapping("offsets", offsets).items():
+            partition = checked_partition(key)
+            checked[partition] = checked_offset(partition, offset)
+        return await self._do(self._actions.alter_share_group_offsets(checked_text("group_id", group_id), checked))
+
+    async def delete_share_group_offsets(self, group_id: str, *topics: str | Iterable[str]) -> ItemResults[str, None]:
+        """Delete the start offsets of a share group that has no members, for whole topics.
+
+        Args:
+            group_id: the group.
+            topics: as separate arguments or in one list.
+
+        Returns:
+            None for each topic whose offsets are deleted, or its error.
+
+        Raises:
+            BrokerError: nothing was deleted: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND and others.
+            LocalProtocolError: a topic name is invalid.
+        """
+        names = _topics(topics)
+        return await self._do(self._actions.delete_share_group_offsets(checked_text("group_id", group_id), names))
 
     async def list_group_offsets_of(
         self,

@@ -28,6 +28,7 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.INIT_PRODUCER_ID: "0.11 or later",  # KIP-98
         ApiKey.WRITE_TXN_MARKERS: "0.11 or later",  # KIP-98
         ApiKey.CREATE_PARTITIONS: "1.0 or later",  # KIP-195
+        ApiKey.DELETE_GROUPS: "1.1 or later",  # KIP-229
         ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; kafkawire does not have the first version, from 1.1
         ApiKey.DESCRIBE_LOG_DIRS: "2.0 or later",  # the same
         ApiKey.DELETE_GROUPS: "1.1 or later",  # KIP-229
@@ -53,6 +54,10 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.7 or later; without ZooKeeper, 3.5 or later",  # KIP-554, KIP-900
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.7 or later; without ZooKeeper, 3.5 or later",  # KIP-554, KIP-900
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8 or later, without ZooKeeper",  # KIP-966
+        ApiKey.SHARE_GROUP_DESCRIBE: "4.1 or later",  # KIP-932, as for the next three
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "4.1 or later",
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: "4.1 or later",
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: "4.1 or later",
     }
 )
 

@@ -23,6 +23,7 @@ __all__ = [
     "ConsumerKeywords",
     "ProducerKeywords",
     "SecurityKeywords",
+    "ShareConsumerKeywords",
 ]
 
 
@@ -139,6 +140,22 @@ class ConsumerKeywords(ClientKeywords, total=False):
     max_partition_fetch_bytes: int
     check_crcs: bool
     isolation_level: Literal["read_uncommitted", "read_committed"] | IsolationLevel
+    client_rack: str
+
+
+class ShareConsumerKeywords(ClientKeywords, total=False):
+    """Options of `ShareConsumer`."""
+
+    group_id: str
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
+    max_unacknowledged_records: int
+    max_poll_interval_ms: int
+    max_poll_records: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    check_crcs: bool
     client_rack: str
 
 

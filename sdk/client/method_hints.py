@@ -30,6 +30,7 @@ __all__ = [
     "CONSUMER",
     "DELIVERY",
     "PRODUCER",
+    "SHARE_CONSUMER",
     "Hinting",
     "HintingClass",
     "absent",
@@ -77,6 +78,20 @@ CONSUMER: Final[Mapping[str, str]] = {
     "a group rebalances when a member is closed or changes its subscription": "enforce_rebalance",
     "create a new consumer with sasl_username=… and sasl_password=…": "set_sasl_credentials",
     "start raises if no server can be reached": "bootstrap bootstrap_connected",
+}
+
+SHARE_CONSUMER: Final[Mapping[str, str]] = {
+    "iterate over the share consumer, or use getmany(timeout_ms=…)": "consume getone next poll",
+    "use accept, release, reject or renew of the delivery": "acknowledge",
+    "use commit, which returns the outcomes": "commit_async commit_sync",
+    "pass on_acknowledged to ShareConsumer": "set_acknowledgement_commit_callback",
+    "use close": "stop",
+    "subscribe replaces the subscription; close ends it": "unsubscribe",
+    "use close, from another thread if necessary: pending reads then end": "wakeup",
+    "the group has no committed offsets: alter_share_group_offsets of Admin moves its start offsets": (
+        "committed position seek seek_to_beginning seek_to_end"
+    ),
+    "the brokers assign the partitions, which several consumers share": "assign assignment pause resume",
 }
 
 ADMIN: Final[Mapping[str, str]] = {

@@ -54,7 +54,6 @@ SYNONYMS: Final[Mapping[str, str]] = {
 #: ends with a dot stands for all names that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
     "two-phase commit": "transaction.two.phase.commit.enable",
-    "KIP-932": "share.",
 }
 
 #: Advice for options without a counterpart: maps each piece of advice to the options that it is for.

@@ -38,6 +38,7 @@ __all__ = [
     "read_assignors",
     "read_bootstrap_servers",
     "read_compression",
+    "read_group_id",
     "read_group_instance_id",
     "read_isolation_level",
     "read_metrics_reporter",
@@ -237,6 +238,14 @@ def name_or_none(without: str) -> Callable[[str, object], str | None]:
         return read_wire_text(name, value)
 
     return read
+
+
+def read_group_id(name: str, value: object) -> str:
+    """Return the id of a group that a client cannot do without."""
+    group_id = read_wire_text(name, value)
+    if not group_id:
+        raise ConfigurationError(name, value, "expected a name that is not empty")
+    return group_id
 
 
 def read_group_instance_id(name: str, value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""The options of producers, consumers and admins: names, defaults, ranges, and the rules between them.
+"""The options of producers, consumers, share consumers and admins: names, defaults, ranges, and the rules between them.
 
 Options are snake_case keywords; the dotted names from Kafka's documentation are accepted too. The error for an unknown
 name gives the option's name in kafkawire; the error for a value out of range states the limit. A default yields to
@@ -11,7 +11,7 @@ Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from kafkawire.sdk.client.option_values import (
     ACKS,
@@ -25,6 +25,7 @@ from kafkawire.sdk.client.option_values import (
     read_assignors,
     read_bootstrap_servers,
     read_compression,
+    read_group_id,
     read_group_instance_id,
     read_isolation_level,
     read_metrics_reporter,
@@ -42,6 +43,7 @@ from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.options import (
     INT32_MAX,
     REQUIRED,
+    Option,
     Order,
     choice,
     flag,
@@ -65,6 +67,7 @@ __all__ = [
     "ClientOptions",
     "ConsumerOptions",
     "ProducerOptions",
+    "ShareConsumerOptions",
     "read_options",
 ]
 
@@ -457,10 +460,66 @@ _ZOOKEEPER_ASSIGNORS: Final = (("range",), ("roundrobin",))
 #: Options that have no effect in a KIP-848 group.
 _CLASSIC_OPTIONS: Final = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
 
+
+def _in_any_case(choice: Option) -> Any:
+    """Accept the values of an option in upper case as well under Kafka's name, as Kafka does."""
+    return choice._replace(parse=str.lower)
+
+
+class ShareConsumerOptions(ClientOptions):
+    """The options of a share consumer.
+
+    Attributes:
+        group_id: the share group, whose members share the records of its topics.
+        share_acknowledgement_mode: "implicit" to accept records when the application reads again or commits;
+            "explicit" if the application acknowledges each delivery.
+        share_acquire_mode: "batch_optimized" to acquire whole batches, which may exceed `max_poll_records`;
+            "record_limit" to acquire at most `max_poll_records` records at a time, from one broker at a time.
+        max_unacknowledged_records: limit on the records that are acquired and not yet acknowledged, including those
+            that the application has not read yet. At this limit, nothing is fetched until records are acknowledged or
+            their locks run out. One fetch from each broker may exceed it.
+        max_poll_interval_ms: longest time between two reads by the application; if it is exceeded, the member leaves
+            its group.
+        max_poll_records: limit on the records that one `getmany` returns and, roughly, on those that one fetch
+            acquires.
+        fetch_min_bytes: a broker delays the response to a fetch until it has this many bytes or `fetch_max_wait_ms` has
+            passed.
+        fetch_max_wait_ms: longest time that a broker delays a fetch; the response may take another
+            `request_timeout_ms`. Acknowledgements wait for a fetch that is on its way.
+        fetch_max_bytes: limit on the size in bytes of one fetch.
+        check_crcs: whether to verify the checksums of batches.
+        client_rack: the rack of this consumer, for assignors that use it.
+    """
+
+    group_id: str = option(REQUIRED, read_group_id, "str", kafka="group.id", limits="not empty")
+    share_acknowledgement_mode: str = _in_any_case(
+        choice("implicit", "implicit", "explicit", kafka="share.acknowledgement.mode")
+    )
+    share_acquire_mode: str = _in_any_case(
+        choice("batch_optimized", "batch_optimized", "record_limit", kafka="share.acquire.mode")
+    )
+    max_unacknowledged_records: int = number(10_000, 1)
+    max_poll_interval_ms: int = number(300_000, 1, kafka="max.poll.interval.ms")
+    max_poll_records: int = number(500, 1, kafka="max.poll.records")
+    fetch_min_bytes: int = number(1, 0, kafka="fetch.min.bytes")
+    fetch_max_wait_ms: int = number(500, 0, kafka="fetch.max.wait.ms")
+    fetch_max_bytes: int = number(50 * 1024 * 1024, 1, kafka="fetch.max.bytes")
+    check_crcs: bool = flag(True, kafka="check.crcs")
+    client_rack: str = option("", read_wire_text, "str", kafka="client.rack")
+
+    KIND: ClassVar[str] = "share-consumer"
+
+    ORDERS: ClassVar[tuple[Order, ...]] = (
+        *ClientOptions.ORDERS,
+        Order("fetch_max_bytes", "max_frame_bytes", "a full response would be rejected"),
+    )
+
+
 #: The options of each client.
 CLIENTS: Final[Mapping[str, type[ClientOptions]]] = {
     "Producer": ProducerOptions,
     "Consumer": ConsumerOptions,
+    "ShareConsumer": ShareConsumerOptions,
     "Admin": AdminOptions,
 }
 
@@ -483,7 +542,7 @@ def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: M
     if servers is None:
         return kind.read(given.items())
     for name in given.keys() & {"bootstrap_servers", "bootstrap.servers"}:
-        topics = "; topics follow it" if kind is ConsumerOptions else ""
+        topics = "; topics follow it" if kind in (ConsumerOptions, ShareConsumerOptions) else ""
         first = list(servers) if isinstance(servers, Mapping) else servers  # the values of a mapping may be secrets
         reason = f"given twice: the first argument, {first!r}, already lists the servers{topics}"
         raise ConfigurationError(name, given[name], reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from kafkawire.sdk.errors import RequestTimedOut
-from kafkawire.sdk.groups.protocol import GroupSettings, MemberReader
+from kafkawire.sdk.groups.protocol import GroupSettings, Reads
 
 __all__ = ["PollInterval"]
 
@@ -23,7 +23,7 @@ class PollInterval:
         settings: the settings, which define the limit.
     """
 
-    def __init__(self, reader: MemberReader, settings: GroupSettings) -> None:
+    def __init__(self, reader: Reads, settings: GroupSettings) -> None:
         self._reader = reader
         self._group_id = settings.group_id
         self._limit_ms = settings.max_poll_interval_ms

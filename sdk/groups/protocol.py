@@ -28,6 +28,7 @@ __all__ = [
     "MemberReader",
     "Notify",
     "OnFailure",
+    "Reads",
     "Revoking",
     "Step",
 ]
@@ -124,8 +125,8 @@ class Lost(Event):
 Notify = Callable[[Event, int], None]
 
 
-class MemberReader(Protocol):
-    """The reading half of a consumer, as seen by its group: `sdk/consumer/reading/assignment.py` implements it.
+class Reads(Protocol):
+    """The application's reads, as seen by its group.
 
     Attributes:
         last_handed_out_ms: when the last record was handed out, or reading began; None while a read is waiting.
@@ -133,12 +134,24 @@ class MemberReader(Protocol):
     """
 
     @property
+    def last_handed_out_ms(self) -> int | None: ...
+
+    def report(self, error: KafkaWireError) -> None:
+        """Make the next read raise an error, after which reading continues."""
+        ...
+
+    def is_unread(self, error: KafkaWireError) -> bool:
+        """Return whether a reported error has yet to be raised by a read."""
+        ...
+
+
+class MemberReader(Reads, Protocol):
+    """The reading half of a consumer, as seen by its group: `sdk/consumer/reading/assignment.py` implements it."""
+
+    @property
     def assigned(self) -> frozenset[TopicPartition]:
         """The partitions that are being read, including withheld ones."""
         ...
-
-    @property
-    def last_handed_out_ms(self) -> int | None: ...
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these partitions; assigned ones keep their positions, and withheld ones are handed out again."""
@@ -156,14 +169,6 @@ class MemberReader(Protocol):
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Record committed offsets."""
-        ...
-
-    def report(self, error: KafkaWireError) -> None:
-        """Make the next read raise an error, after which reading continues."""
-        ...
-
-    def is_unread(self, error: KafkaWireError) -> bool:
-        """Return whether a reported error has yet to be raised by a read."""
         ...
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
-from kafkawire.sdk.groups.protocol import MemberReader
+from kafkawire.sdk.groups.protocol import Reads
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -78,7 +78,7 @@ class ReportedErrors:
         reader: raises the errors.
     """
 
-    def __init__(self, reader: MemberReader) -> None:
+    def __init__(self, reader: Reads) -> None:
         self._reader = reader
         self._error: KafkaWireError | None = None
 

@@ -20,6 +20,9 @@ __all__ = [
     "METRICS",
     "NODE",
     "PRODUCER",
+    "SHARE",
+    "SHARE_COORDINATOR",
+    "SHARE_FETCH",
     "TOPIC",
     "TOPICS_MAX",
     "Family",
@@ -48,6 +51,9 @@ TOPIC: Final = "producer-topic-metrics"
 CONSUMER: Final = "consumer-metrics"
 FETCH: Final = "consumer-fetch-manager-metrics"
 COORDINATOR: Final = "consumer-coordinator-metrics"
+SHARE: Final = "consumer-share-metrics"
+SHARE_FETCH: Final = "consumer-share-fetch-manager-metrics"
+SHARE_COORDINATOR: Final = "consumer-share-coordinator-metrics"
 
 #: The maximum number of topics with separate metrics; a client includes further topics only in its totals.
 TOPICS_MAX: Final = 400
@@ -165,6 +171,31 @@ def _families() -> Iterator[Family]:
         COORDINATOR, "last-rebalance-seconds-ago", _GAUGE, "seconds since the last rebalance, -1 if there has been none"
     )
     yield Family(COORDINATOR, "assigned-partitions", _GAUGE, "partitions that this consumer reads")
+    yield from _of_share_consumers()
+
+
+def _of_share_consumers() -> Iterator[Family]:
+    yield Family(SHARE_FETCH, "fetch", _SUMS, "responses to fetches", counts=True)
+    yield Family(SHARE_FETCH, "fetch-latency", _SPREAD, "ms from a fetch to its response, which waits for new records")
+    yield Family(SHARE_FETCH, "fetch-throttle-time", _SPREAD, "ms by which brokers delayed fetches")
+    yield Family(SHARE_FETCH, "fetch-size", _SPREAD, "bytes of record batches in a response")
+    yield Family(SHARE_FETCH, "records-per-request", _SPREAD, "acquired offsets in a response")
+    yield Family(SHARE_FETCH, "bytes-consumed", _SUMS, "bytes of record batches fetched")
+    yield Family(SHARE_FETCH, "records-consumed", _SUMS, "offsets acquired")
+    yield Family(SHARE_FETCH, "acknowledgements-send", _SUMS, "offsets acknowledged")
+    yield Family(SHARE_FETCH, "acknowledgements-error", _SUMS, "offsets whose acknowledgement failed")
+    yield Family(SHARE, "last-poll-seconds-ago", _GAUGE, "seconds since the last read; 0 while a read is waiting")
+    yield Family(SHARE_COORDINATOR, "heartbeat", _SUMS, "responses to heartbeats", counts=True)
+    yield Family(SHARE_COORDINATOR, "heartbeat-response-time", (Stat.MAXIMUM,), "ms from a heartbeat to its response")
+    yield Family(
+        SHARE_COORDINATOR,
+        "last-heartbeat-seconds-ago",
+        _GAUGE,
+        "seconds since the coordinator last confirmed this member",
+    )
+    yield Family(
+        SHARE_COORDINATOR, "rebalance", (Stat.PER_HOUR, Stat.TOTAL), "assignments that were adopted", counts=True
+    )
 
 
 #: Families, keyed by group, stem and tag keys.

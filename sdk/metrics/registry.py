@@ -21,16 +21,20 @@ SENSORS_MAX: Final = 2_000
 
 _HOUR_SECONDS: Final = 3_600
 
+#: The beginnings of group names that differ from the kind of client. As in Kafka's clients, a share consumer's
+#: connections and requests are counted under the names of a consumer's.
+_PREFIXES: Final[Mapping[str, str]] = {"share-consumer": "consumer"}
+
 
 class Registry:
     """The metrics of one client.
 
     Args:
-        kind: the kind of client: `producer`, `consumer` or `admin-client`.
+        kind: the kind of client: `producer`, `consumer`, `share-consumer` or `admin-client`.
     """
 
     def __init__(self, kind: str) -> None:
-        self._kind = kind
+        self._prefix = _PREFIXES.get(kind, kind)
         self._sensors: dict[tuple[str, str, Tags], Sensor] = {}
         self._gauges: dict[MetricName, Callable[[int], float]] = {}
         self._sources: list[Callable[[int], Iterable[tuple[MetricName, float]]]] = []
@@ -71,7 +75,7 @@ class Registry:
         return found
 
     def _group(self, group: str) -> str:
-        return f"{self._kind}{group}" if group in (CLIENT, NODE) else group
+        return f"{self._prefix}{group}" if group in (CLIENT, NODE) else group
 
     def _show(self, family: Family, sensor: Sensor, tags: Tags) -> None:
         counted = family.counts

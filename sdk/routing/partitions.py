@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-__all__ = ["OffsetAndMetadata", "OffsetAndTimestamp", "TopicPartition"]
+__all__ = ["OffsetAndMetadata", "OffsetAndTimestamp", "TopicIdPartition", "TopicPartition"]
 
 
 class TopicPartition(NamedTuple):
@@ -15,6 +15,28 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicIdPartition(NamedTuple):
+    """One partition of one topic, which is not a topic of the same name that was created later.
+
+    Attributes:
+        topic_id: 16 bytes.
+        topic: the topic's name.
+        partition: the partition's number, from 0.
+    """
+
+    topic_id: bytes
+    topic: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition without the id of its topic."""
+        return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

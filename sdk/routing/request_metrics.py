@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import AuthenticationFailed, KafkaWireError
-from kafkawire.sdk.metrics.catalogue import CLIENT, COORDINATOR, FETCH, NODE, PRODUCER
+from kafkawire.sdk.metrics.catalogue import CLIENT, COORDINATOR, FETCH, NODE, PRODUCER, SHARE_COORDINATOR, SHARE_FETCH
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
@@ -40,6 +40,10 @@ _REQUESTS: Final[Mapping[str, Mapping[str, _Measures]]] = {
         "ConsumerGroupHeartbeatResponse": _HEARTBEAT,
         "JoinGroupResponse": _Measures(COORDINATOR, ("join", "join-time")),
         "SyncGroupResponse": _Measures(COORDINATOR, ("sync", "sync-time")),
+    },
+    "share-consumer": {
+        "ShareFetchResponse": _Measures(SHARE_FETCH, ("fetch", "fetch-latency"), "fetch-throttle-time"),
+        "ShareGroupHeartbeatResponse": _Measures(SHARE_COORDINATOR, ("heartbeat", "heartbeat-response-time")),
     },
 }
 

@@ -35,6 +35,7 @@ from kafkawire.sdk.admin.scram_values import (
     UserScramCredentialsDescription,
     UserScramCredentialUpsertion,
 )
+from kafkawire.sdk.admin.share_group_descriptions import ShareGroupDescription, SharePartitionOffset
 from kafkawire.sdk.admin.token_values import DelegationToken
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -343,6 +344,40 @@ class Admin(Hinting, hints=ADMIN):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed; see `kafkawire.Admin.list_group_offsets`."""
         return result_of(self._inner.list_group_offsets, group_id, *partitions, require_stable=require_stable)
+
+    def describe_share_groups(
+        self, *group_ids: str | Iterable[str], include_authorized_operations: bool = False
+    ) -> ItemResults[str, ShareGroupDescription]:
+        """Return share groups by group id (KIP-932); see `kafkawire.Admin.describe_share_groups`."""
+        return result_of(
+            self._inner.describe_share_groups, *group_ids, include_authorized_operations=include_authorized_operations
+        )
+
+    def delete_share_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
+        """Delete share groups that have no members; see `kafkawire.Admin.delete_share_groups`."""
+        return result_of(self._inner.delete_share_groups, *group_ids)
+
+    def list_share_group_offsets(
+        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> ItemResults[TopicPartition, SharePartitionOffset | None]:
+        """Return the start offsets of a share group; see `kafkawire.Admin.list_share_group_offsets`."""
+        return result_of(self._inner.list_share_group_offsets, group_id, *partitions)
+
+    def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> ItemResults[TopicPartition, None]:
+        """Change the start offsets of a share group that has no members.
+
+        See `kafkawire.Admin.alter_share_group_offsets`.
+        """
+        return result_of(self._inner.alter_share_group_offsets, group_id, offsets)
+
+    def delete_share_group_offsets(self, group_id: str, *topics: str | Iterable[str]) -> ItemResults[str, None]:
+        """Delete the start offsets of a share group that has no members, for whole topics.
+
+        See `kafkawire.Admin.delete_share_group_offsets`.
+        """
+        return result_of(self._inner.delete_share_group_offsets, group_id, *topics)
 
     def list_group_offsets_of(
         self,

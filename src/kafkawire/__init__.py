@@ -46,6 +46,11 @@ if TYPE_CHECKING:
         UserScramCredentialsDescription,
         UserScramCredentialUpsertion,
     )
+    from kafkawire.sdk.admin.share_group_descriptions import (
+        ShareGroupDescription,
+        ShareMemberDescription,
+        SharePartitionOffset,
+    )
     from kafkawire.sdk.admin.token_values import DelegationToken
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,
@@ -54,7 +59,7 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
-    from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
+    from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords, ShareConsumerKeywords
     from kafkawire.sdk.client.partitioner import Partitioner
     from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
@@ -62,6 +67,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.health import ConsumerHealth, WaitsFor
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
+    from kafkawire.sdk.consumer.sharing.acquisitions import AcknowledgeOutcome
+    from kafkawire.sdk.consumer.sharing.delivery import ShareDelivery, ShareDeliveryState
+    from kafkawire.sdk.consumer.sharing.share_consumer import ShareConsumer, ShareStream
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.groups.assignor import (
         Assignor,
@@ -111,6 +119,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessControlEntry",
     "AccessControlEntryFilter",
+    "AcknowledgeOutcome",
     "AclBinding",
     "AclBindingFilter",
     "AclOperation",
@@ -198,6 +207,14 @@ __all__ = [
     "ScramCredentialInfo",
     "ScramMechanism",
     "Secret",
+    "ShareConsumer",
+    "ShareConsumerKeywords",
+    "ShareDelivery",
+    "ShareDeliveryState",
+    "ShareGroupDescription",
+    "ShareMemberDescription",
+    "SharePartitionOffset",
+    "ShareStream",
     "Subscriptions",
     "TimestampType",
     "TokenProvider",
@@ -218,6 +235,7 @@ __all__ = [
 _HOMES = {
     "AccessControlEntry": "sdk.protocol.acls",
     "AccessControlEntryFilter": "sdk.protocol.acls",
+    "AcknowledgeOutcome": "sdk.consumer.sharing.acquisitions",
     "AclBinding": "sdk.protocol.acls",
     "AclBindingFilter": "sdk.protocol.acls",
     "AclOperation": "sdk.protocol.tables.enums",
@@ -305,6 +323,14 @@ _HOMES = {
     "ScramCredentialInfo": "sdk.admin.scram_values",
     "ScramMechanism": "sdk.protocol.tables.enums",
     "Secret": "sdk.secret",
+    "ShareConsumer": "sdk.consumer.sharing.share_consumer",
+    "ShareConsumerKeywords": "sdk.client.keywords",
+    "ShareDelivery": "sdk.consumer.sharing.delivery",
+    "ShareDeliveryState": "sdk.consumer.sharing.delivery",
+    "ShareGroupDescription": "sdk.admin.share_group_descriptions",
+    "ShareMemberDescription": "sdk.admin.share_group_descriptions",
+    "SharePartitionOffset": "sdk.admin.share_group_descriptions",
+    "ShareStream": "sdk.consumer.sharing.share_consumer",
     "Subscriptions": "sdk.groups.assignor",
     "TimestampType": "sdk.records",
     "TokenProvider": "sdk.client.security_options",

@@ -1,4 +1,4 @@
-"""Producer, Consumer and Admin for programs without asyncio. They have the same methods, which block.
+"""Producer, Consumer, ShareConsumer and Admin for programs without asyncio. They have the same methods, which block.
 
     from kafkawire.testing import Broker
 
@@ -16,8 +16,9 @@ from typing import Never
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
 from kafkawire.sdk.sync.producer import Producer, Transaction
+from kafkawire.sdk.sync.share_consumer import ShareConsumer, ShareDelivery
 
-__all__ = ["Admin", "Consumer", "Producer", "Transaction"]
+__all__ = ["Admin", "Consumer", "Producer", "ShareConsumer", "ShareDelivery", "Transaction"]
 
 
 def __getattr__(name: str) -> Never:

@@ -40,6 +40,7 @@ ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 
 #: Names that no Kafka class in the tables has.
 OUR_OWN = {
+    "ACKNOWLEDGE_GAP",
     "Acks",
     "CONSUMER_PROTOCOL_TYPE",
     "END_TXN_LAST_BEFORE_TV_2",
@@ -57,6 +58,7 @@ OUR_OWN = {
     "TOPIC_NAME_PATTERN",
     "TRANSACTION_VERSION_FEATURE",
     "TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2",
+    "ShareAcquireMode",  # of a server's class, which the tables of Kafka do not have
     "TransactionVersion",
     "UNKNOWN_OFFSET",
 }

@@ -1,7 +1,7 @@
 """The queue of fetched batches, the only structure shared by both sides of a consumer.
 
-The I/O side adds a response's data for a partition, and the reading side takes it; the two can be separate threads.
-Each count has one writer, and deques append and pop atomically, so no lock is needed. Data fetched before a seek is
+The I/O side adds a response's data for a partition, and the reading side takes it. Each count has one writer, so no
+lock is needed. Data fetched before a seek is
 dropped when its turn comes; data of a paused partition is set aside until the partition is resumed.
 """
 
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from types import TracebackType
 from typing import Protocol
 
 from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.read_queue import ReadQueue
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["FetchQueue", "Fetched", "Taker"]
 
@@ -74,36 +72,24 @@ class Taker(Protocol):
         ...
 
 
-class FetchQueue:
+class FetchQueue(ReadQueue[Fetched]):
     """The data that was fetched but has not been handed out yet.
 
     Args:
         wake: makes the I/O side process releases if it is waiting for them.
 
     Attributes:
-        wake: as given.
         released: (partition, epoch, bytes) for the data taken since the I/O side last checked.
         starved: set by the I/O side while it waits for releases.
-        announces_reads: whether a read that begins to wait wakes the I/O side, as a group requires.
-        errors: the errors that reads raise, one per read.
-        refusal: the error that a read raises instead of waiting, while a broker rejects this client.
-        failure: why no more data will arrive; None while the client is running. A listener may have raised it.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        self.wake = wake
-        self._items: deque[Fetched] = deque()
+        super().__init__(wake)
         self._parked: dict[TopicPartition, list[Fetched]] = {}
-        self._waiting: deque[Promise[None]] = deque()
         self._put_bytes = 0
         self._taken_bytes = 0
         self.released: deque[tuple[TopicPartition, int, int]] = deque()
         self.starved = False
-        self.announces_reads = False
-        self.errors: deque[KafkaWireError] = deque()
-        self.refusal: KafkaWireError | None = None
-        self.failure: Exception | None = None
-        self._traceback: TracebackType | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -122,48 +108,12 @@ class FetchQueue:
         self.put(fetched)
         self.signal()
 
-    def report(self, error: KafkaWireError) -> None:
-        """Make the next read raise an error that is not about a particular partition."""
-        self.errors.append(error)
-        self.signal()
-
-    def refuse(self, error: KafkaWireError | None) -> None:
-        """Make every read that finds nothing raise an error; None clears the error."""
-        if error is not None and error is not self.refusal:
-            self.report(error)
-        self.refusal = error
-
-    def fail(self, error: Exception) -> None:
-        """Wake all readers, because no more data will arrive."""
-        self._traceback = error.__traceback__
-        self.failure = error
-        self.signal()
-
     def clear(self) -> None:
         """Drop everything that was fetched; `fail` follows."""
         self._items.clear()
         self._parked.clear()
 
-    def signal(self) -> None:
-        """Wake all readers."""
-        waiting = self._waiting
-        while waiting:
-            try:
-                promise = waiting.popleft()
-            except IndexError:  # the other side was quicker
-                return
-            promise.keep(None)
-
     # The reading side.
-
-    def check(self) -> None:
-        """Raise the failure, if there is one; each read calls this."""
-        failure = self.failure
-        if failure is None:
-            return
-        if isinstance(failure, KafkaWireError):
-            raise failure.again()
-        raise failure.with_traceback(self._traceback)  # the traceback must not grow with each read
 
     def take(self, takers: Mapping[TopicPartition, Taker]) -> Fetched | None:
         """Return the oldest data that can be handed out; None if there is none."""
@@ -207,40 +157,6 @@ class FetchQueue:
     def _failed(self, partition: TopicPartition, epoch: int) -> Fetched | None:
         waiting = (each for each in list(self._items) if each.partition == partition and each.epoch == epoch)
         return next((each for each in waiting if each.error is not None), None)
-
-    def wait(self, is_there: Callable[[], bool] | None = None) -> Promise[None]:
-        """Return a promise that is kept when something arrives; `cancel` it when it is no longer awaited.
-
-        Args:
-            is_there: returns whether the awaited data has arrived; None for anything that a read hands out or raises.
-                With such a function, data for other readers does not keep settling the promise.
-        """
-        promise: Promise[None] = Promise()
-        self._waiting.append(promise)
-        if self.announces_reads:
-            self.wake()
-        if is_there is None:
-            is_there = self._has_news
-        if is_there():
-            self.signal()
-        return promise
-
-    def cancel(self, promise: Promise[None]) -> None:
-        """Forget a promise returned by `wait`."""
-        if not promise.done:
-            with suppress(ValueError):
-                self._waiting.remove(promise)
-
-    def _has_news(self) -> bool:
-        """Return whether a read would find data or an error."""
-        if self.refusal is not None and not self.errors:
-            self.errors.append(self.refusal.again())
-        return bool(self._items or self.errors) or self.failure is not None
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a read is waiting for records."""
-        return bool(self._waiting)
 
     def _release(self, fetched: Fetched) -> None:
         size_bytes = len(fetched.records)

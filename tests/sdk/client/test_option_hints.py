@@ -51,7 +51,12 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
             "transaction_two_phase_commit_enable",
             "no such option yet; on the roadmap: two-phase commit",
         ),
-        ("Consumer", "share.acknowledgement.mode", "no such option yet; on the roadmap: KIP-932"),
+        (
+            "Consumer",
+            "share.acknowledgement.mode",
+            "no such option here; share_acknowledgement_mode is an option of ShareConsumer",
+        ),
+        ("ShareConsumer", "auto.offset.reset", "no such option here; auto_offset_reset is an option of Consumer"),
         ("Admin", "sasl_plain_username", "no such option; here it is sasl_username"),
         ("Producer", "ssl.ca.location", "no such option; here it is ssl_truststore_location"),
         ("Consumer", "sasl.mechanisms", "no such option; here it is sasl_mechanism"),

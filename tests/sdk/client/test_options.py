@@ -18,6 +18,7 @@ from kafkawire.sdk.client.options import (
     ClientOptions,
     ConsumerOptions,
     ProducerOptions,
+    ShareConsumerOptions,
     read_options,
 )
 from kafkawire.sdk.errors import ConfigurationError
@@ -62,6 +63,7 @@ transaction.timeout.ms=60000 transactional.id=null
 partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
 retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
 socket.connection.setup.timeout.ms=10000
+share.acknowledgement.mode=IMPLICIT share.acquire.mode=BATCH_OPTIMIZED
 sasl.kerberos.service.name=null sasl.mechanism=GSSAPI sasl.oauthbearer.client.credentials.client.id=null
 sasl.oauthbearer.client.credentials.client.secret=null sasl.oauthbearer.header.urlencode=false
 sasl.oauthbearer.scope=null sasl.oauthbearer.token.endpoint.url=null security.protocol=PLAINTEXT
@@ -387,7 +389,8 @@ def test_servers_of_the_wrong_type() -> None:
 
 def test_defaults_go_together() -> None:
     for kind in CLIENTS.values():
-        assert vars(read_options(kind, "a", {})).keys() == kind.OPTIONS.keys()
+        required = {"group_id": "g"} if kind is ShareConsumerOptions else {}
+        assert vars(read_options(kind, "a", required)).keys() == kind.OPTIONS.keys()
 
 
 def test_bootstrap_servers_may_stand_among_the_options() -> None:
@@ -402,7 +405,11 @@ def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
 
 
 def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
-    for kind, ours in (ProducerOptions, {"topic_timeout_ms"}), (ConsumerOptions, {"enable_auto_finish"}):
+    for kind, ours in (
+        (ProducerOptions, {"topic_timeout_ms"}),
+        (ConsumerOptions, {"enable_auto_finish"}),
+        (ShareConsumerOptions, {"max_unacknowledged_records"}),
+    ):
         assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) - ours == {
             "io",  # only in this library
             "max_frame_bytes",  # a separate limit

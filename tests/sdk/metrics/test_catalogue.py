@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions
+from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions, ShareConsumerOptions
 from kafkawire.sdk.consumer.core import ConsumerCore
+from kafkawire.sdk.consumer.sharing.core import ShareConsumerCore
+from kafkawire.sdk.consumer.sharing.delivery import ShareDelivery
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, Family, described
 from kafkawire.sdk.metrics.names import MetricName
@@ -36,6 +38,13 @@ JAVA = {
     "assigned-partitions",
     "consumer-metrics": "last-poll-seconds-ago connection-count",
     "consumer-node-metrics": "request-latency-avg response-rate",
+    "consumer-share-fetch-manager-metrics": "fetch-size-avg fetch-size-max bytes-consumed-rate bytes-consumed-total "
+    "records-per-request-avg records-per-request-max records-consumed-rate records-consumed-total "
+    "acknowledgements-send-rate acknowledgements-send-total acknowledgements-error-rate acknowledgements-error-total "
+    "fetch-latency-avg fetch-latency-max fetch-rate fetch-total fetch-throttle-time-avg fetch-throttle-time-max",
+    "consumer-share-coordinator-metrics": "heartbeat-rate heartbeat-total heartbeat-response-time-max "
+    "last-heartbeat-seconds-ago rebalance-total rebalance-rate-per-hour",
+    "consumer-share-metrics": "last-poll-seconds-ago",
     "admin-client-metrics": "request-rate",
 }
 
@@ -46,6 +55,8 @@ COUNTED = {
     "producer-metrics": "batch-split",
     "consumer-fetch-manager-metrics": "fetch",
     "consumer-coordinator-metrics": "commit heartbeat join sync rebalance failed-rebalance",
+    "consumer-share-fetch-manager-metrics": "fetch",
+    "consumer-share-coordinator-metrics": "heartbeat rebalance",
 }
 
 
@@ -76,21 +87,29 @@ def names_of(kind: str) -> set[MetricName]:
         client = ConsumerCore(options(ConsumerOptions, group_id=given["group_id"])).client
         RebalanceMetrics(client.router.metrics)
         return set(client.metrics())
+    if kind == "consumer-share":
+        return set(ShareConsumerCore(options(ShareConsumerOptions, group_id="g"), None, ShareDelivery).client.metrics())
     router = Router(options(AdminOptions), backoff())
     TrafficMetrics(router.metrics)
     return set(router.metrics.read(0))
 
 
 def test_clients_have_what_is_described() -> None:
-    for kind in ("producer", "consumer", "admin-client"):
+    for kind in ("producer", "consumer", "consumer-share", "admin-client"):
+        beginning = "consumer" if kind == "consumer-share" else kind
         described_here = {
-            MetricName(f"{kind}{CLIENT}" if family.group == CLIENT else family.group, name)
+            MetricName(f"{beginning}{CLIENT}" if family.group == CLIENT else family.group, name)
             for family in METRICS.values()
             for _, name in family.names()
-            if not family.tags and (family.group == CLIENT or family.group.startswith(f"{kind}-"))
+            if not family.tags and (family.group == CLIENT or is_of(family.group, kind))
         }
         assert names_of(kind) == described_here
     assert {family.group for family in METRICS.values() if family.tags} >= {NODE}
+
+
+def is_of(group: str, kind: str) -> bool:
+    """Return whether a group belongs to a kind of client."""
+    return group.startswith(f"{kind}-") and (kind == "consumer-share") == group.startswith("consumer-share-")
 
 
 def test_the_table_of_the_page() -> None:

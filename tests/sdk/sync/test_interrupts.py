@@ -7,14 +7,11 @@ the time until KeyboardInterrupt is caught. In this process, plant an interrupt 
 
 from __future__ import annotations
 
-import gc
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from unittest.mock import Mock
 
@@ -24,6 +21,7 @@ from kafkawire import ConsumerBatch, Record, TopicPartition
 from kafkawire.errors import NoOffset
 from kafkawire.sync import Consumer, Producer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
+from tests.sdk.sync.interrupting import Interrupting
 from tests.thorough import sampled
 
 #: The limit that the documentation promises.
@@ -40,6 +38,7 @@ from kafkawire import TopicPartition
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sync import Admin, Consumer, Producer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
+from tests.sdk.sync.interrupting import Interrupting
 
 main = threading.get_ident()
 T = TopicPartition("t", 0)
@@ -154,34 +153,6 @@ COUNT = 60
 CALLS_MAX = 60
 #: More calls than all reads make together.
 NEVER = 1_000_000
-
-
-class Interrupting:
-    """Interrupt the block at call number `at`, counted from 0, among the calls to this project's functions."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-        self.struck = False
-        # This is kept alive: otherwise, an interrupt in a finalizer that runs while Python creates a traced call's
-        # frame would free it too early.
-        self._trace = self._called
-
-    def __enter__(self) -> Interrupting:
-        gc.disable()  # otherwise, finalizers of garbage from earlier tests would be interrupted
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *of: object) -> None:
-        sys.settrace(None)
-        gc.enable()
-
-    def _called(self, frame: FrameType, event: str, argument: object) -> None:
-        if "kafkawire/sdk/" in frame.f_code.co_filename:
-            if not self.left:
-                sys.settrace(None)
-                self.struck = True
-                signal.raise_signal(signal.SIGINT)
-            self.left -= 1
 
 
 #: Functions that return the result of a read: records, batches, or records keyed by partition.
