@@ -17,6 +17,7 @@ from kafkawire.reference_broker.control_plane.control_plane import ControlPlane
 from kafkawire.reference_broker.coordinators.elections import Elections
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.share.share_groups import ShareGroups
 from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
@@ -33,6 +34,8 @@ from kafkawire.reference_broker.security.delegation_tokens import DelegationToke
 from kafkawire.reference_broker.security.quotas.quotas import Quotas
 from kafkawire.reference_broker.security.quotas.rates import Window
 from kafkawire.reference_broker.security.scram_credentials import StoredScramCredentials
+from kafkawire.reference_broker.shares.limits import ShareLimits
+from kafkawire.reference_broker.shares.shares import Shares
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.telemetry.client_metrics import ClientMetrics
@@ -47,7 +50,12 @@ from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
+from kafkawire.sdk.protocol.tables.enums import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    ConfigResourceType,
+)
 
 __all__ = ["Core"]
 
@@ -80,6 +88,8 @@ class Core:
         dynamic_configs: dynamic configurations.
         on_options: called with the options when any of them have changed.
         groups: see `GroupCoordinator`.
+        shares: see `Shares`.
+        share_groups: see `ShareGroups`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: the fetch sessions of all clients.
         metadata: the state of the cluster.
@@ -124,7 +134,12 @@ class Core:
         computations = Computations(self.timers)
         self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
         known_topics = ClusterTopics(self.metadata)
-        self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
+        of_groups = self.dynamic_configs.resources(ConfigResourceType.GROUP)
+        self._group_limits = GroupLimits.of(options, of_groups)
+        share_limits = ShareLimits(options, of_groups)
+        shares_size = partial(self._size_of, SHARE_GROUP_STATE_TOPIC)
+        clock = directory.services.clock
+        self.shares = Shares(share_limits, self.timers, self.replicas, self.metadata, self.topics, shares_size, clock)
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
@@ -133,7 +148,9 @@ class Core:
             known_topics,
             partial(verify_commit, self.replicas, lambda: self._verifier),
             computations,
+            share_limits,
         )
+        self.share_groups = ShareGroups(self.groups, self.shares.persister, self.timers)
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
         self.producer_ids = ProducerIds(sources.producer_ids)
         transactions_size = partial(self._size_of, TRANSACTION_STATE_TOPIC)
@@ -146,16 +163,11 @@ class Core:
         )
         self._verifier: Verifier = control.verifier(self.transactions, transactions_size)
         self.metadata.listen(known_topics.changed)
-        self.replicas.listen(Elections((self.groups, self.transactions), directory.services.clock).changed)
+        self.metadata.listen(self.share_groups.changed)
+        coordinators = (self.groups, self.transactions, self.shares.coordinator)
+        self.replicas.listen(Elections(coordinators, clock).changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
-        self.configs = ConfigController(
-            options,
-            ConfigRules(self._static_options, self.broker_configs, is_in_registry=self.dynamic_configs.is_registry),
-            self.broker_configs,
-            self.dynamic_configs,
-            self.metadata,
-            self.topics,
-        )
+        self.configs = self._config_controller()
         self.dynamic_configs.on_change = self._configs_changed
         self.tokens, self.client_metrics = self._tokens(now_ms), self._client_metrics()
         self.scram_credentials = StoredScramCredentials(sources.entity_configs)
@@ -187,6 +199,16 @@ class Core:
         subscriptions = self.dynamic_configs.resources(ConfigResourceType.CLIENT_METRICS)
         return ClientMetrics(subscriptions, self.options, self.timers, self._sources.new_uuid)
 
+    def _config_controller(self) -> ConfigController:
+        return ConfigController(
+            self.options,
+            ConfigRules(self._static_options, self.broker_configs, is_in_registry=self.dynamic_configs.is_registry),
+            self.broker_configs,
+            self.dynamic_configs,
+            self.metadata,
+            self.topics,
+        )
+
     def _parts(self, served: ServedApis) -> dict[str, object]:
         """Return the parts that handlers may name."""
         return {
@@ -211,6 +233,8 @@ class Core:
             "replicas": self.replicas,
             "tokens": self.tokens,
             "throttling": self._throttling,
+            "share_groups": self.share_groups,
+            "shares": self.shares,
             "topics": self.topics,
             "transactions": self.transactions,
             "verifier": self._verifier,
@@ -229,6 +253,7 @@ class Core:
         """Answer all operations that are waiting for a coordinator, because this broker stops coordinating."""
         self.groups.unload()
         self.transactions.unload()
+        self.shares.coordinator.unload()
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything to disk.

@@ -23,6 +23,7 @@ from kafkawire.reference_broker.cluster.registration import REGISTRATION_EDGES
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
+from kafkawire.reference_broker.groups.share.group import SHARE_GROUP_EDGES
 from kafkawire.reference_broker.replicas.followed import FOLLOWED_EDGES
 from kafkawire.reference_broker.replicas.in_sync import ISR_EDGES
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
@@ -30,6 +31,8 @@ from kafkawire.reference_broker.security.authentication import LOGIN_EDGES
 from kafkawire.reference_broker.security.sasl.gssapi import GSSAPI_EDGES
 from kafkawire.reference_broker.security.sasl.scram import SCRAM_EDGES
 from kafkawire.reference_broker.security.sasl.verification_keys import KEY_EDGES
+from kafkawire.reference_broker.shares import delivery as share_delivery
+from kafkawire.reference_broker.shares.share_partition import LOAD_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
 from kafkawire.sdk.consumer.sharing.delivery import DELIVERY_EDGES
 from kafkawire.sdk.groups import classic_group, consumer_group, share_group, zookeeper_group
@@ -218,6 +221,29 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "Each heartbeat takes a member one step closer to its target assignment: first the member revokes "
             "partitions, then it moves to the new epoch, then it takes over its new partitions. A member that a "
             "broker reads from its log may begin in any state.",
+        ),
+        Machine(
+            "A share group, in the broker",
+            "reference_broker/groups/share/group.py",
+            SHARE_GROUP_EDGES,
+            "This state is neither stored nor changed step by step: it follows from the members. A group that a broker "
+            "reads from its log may begin in either state.",
+        ),
+        Machine(
+            "A share partition",
+            "reference_broker/shares/share_partition.py",
+            LOAD_EDGES,
+            "The delivery of one partition's records to one share group ([decision "
+            "57](decisions/0057-share-groups.md)). The first fetch of a member creates it, and after it has failed or "
+            "has been dropped, the next fetch creates another one.",
+        ),
+        Machine(
+            "The delivery of a record to a share group",
+            "reference_broker/shares/delivery.py",
+            share_delivery.DELIVERY_EDGES,
+            "The states are those that a share coordinator stores, so a delivery that a leader has read may begin in "
+            "any of them except ACQUIRED. While the persister has not answered, a delivery is in its new state, but "
+            "takes no other step; the answer may take it back.",
         ),
         Machine(
             "A transactional id",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.groups.share.share_groups import ShareGroups
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
@@ -28,7 +28,7 @@ Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 @serves(ApiKey.DELETE_GROUPS)
 def handle(
-    call: Call, request: DeleteGroupsRequest, *, authorizer: Authorizer, groups: GroupCoordinator
+    call: Call, request: DeleteGroupsRequest, *, authorizer: Authorizer, share_groups: ShareGroups
 ) -> Work[Message | DelayedOperation]:
     """Handle DeleteGroups; a group named twice is deleted once."""
 
@@ -37,7 +37,7 @@ def handle(
             put(Deleted(group_id, ErrorCode.NONE if outcome is None else outcome.code))
 
         if authorizer.allows(call, AclOperation.DELETE, ResourceType.GROUP, group_id):
-            groups.delete(group_id, answer, call.now_ms)
+            share_groups.delete(group_id, answer, call.now_ms)
         else:
             answer(BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
 

@@ -7,15 +7,14 @@ immediately, after which the client backs off; that way, the first join on an in
 of 40 ms.
 
 A partition may have no leader, for example because its log is offline; its groups and transactional ids then have no
-coordinator.
-
-This broker has no coordinator for share groups yet; clients get a retriable error.
+coordinator. The key of a share coordinator is a share partition, `GROUP:TOPIC_ID:PARTITION`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from kafkawire.reference_broker.config.features import SHARE_VERSION_FEATURE
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
@@ -35,6 +34,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import (
     CONSUMER_OFFSETS_TOPIC,
     NO_LEADER_ID,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     AclOperation,
     CoordinatorType,
@@ -52,7 +52,12 @@ _SEVERAL_SINCE = since(FindCoordinatorRequest, "coordinator_keys")
 #: Share groups came with KIP-932, which added no field.
 _SHARE_SINCE = 6
 
-_KINDS = frozenset(CoordinatorType)
+#: The topic of each type of coordinator.
+_TOPICS: Mapping[int, str] = {
+    CoordinatorType.GROUP: CONSUMER_OFFSETS_TOPIC,
+    CoordinatorType.TRANSACTION: TRANSACTION_STATE_TOPIC,
+    CoordinatorType.SHARE: SHARE_GROUP_STATE_TOPIC,
+}
 
 _NO_PORT = -1
 
@@ -82,19 +87,25 @@ def handle(
         raise not_authorized(ResourceType.CLUSTER)
     protected = _PROTECTED.get(request.key_type)
 
+    has_shares = SHARE_VERSION_FEATURE in metadata.image.features.levels
+
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
         def created(made: TopicImage | BrokerError) -> None:
-            put(_find(call, metadata, topics, request, key, made))
+            put(_find(call, metadata, topics, key, made))
 
         if protected is not None and not authorizer.allows(call, AclOperation.DESCRIBE, protected, key):
             error = not_authorized(protected)
             put(_none(key, error.code, error.detail if call.version < _SEVERAL_SINCE else ""))
-        elif request.key_type == CoordinatorType.GROUP:
-            topics.ensure(CONSUMER_OFFSETS_TOPIC, created)
-        elif request.key_type == CoordinatorType.TRANSACTION:
-            topics.ensure(TRANSACTION_STATE_TOPIC, created)
+        elif request.key_type not in _TOPICS or (
+            request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE
+        ):
+            put(_none(key, ErrorCode.INVALID_REQUEST, f"unknown key type {request.key_type}"))
+        elif request.key_type == CoordinatorType.SHARE and not _is_share_partition(key):
+            put(_none(key, ErrorCode.INVALID_REQUEST, f"{key!r:.300} is not of the form GROUP:TOPIC_ID:PARTITION"))
+        elif request.key_type == CoordinatorType.SHARE and not has_shares:
+            put(_none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "this cluster has no share groups"))
         else:
-            put(_find(call, metadata, topics, request, key, None))
+            topics.ensure(_TOPICS[request.key_type], created)
 
     if call.version >= _SEVERAL_SINCE:
         return (
@@ -121,16 +132,9 @@ def _find(
     call: Call,
     metadata: MetadataCache,
     topics: TopicController,
-    request: FindCoordinatorRequest,
     key: str,
-    made: TopicImage | BrokerError | None,
+    made: TopicImage | BrokerError,
 ) -> Coordinator:
-    if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
-        return _none(key, ErrorCode.INVALID_REQUEST, f"unknown key type {request.key_type}")
-    if made is None and not _is_share_partition(key):
-        return _none(key, ErrorCode.INVALID_REQUEST, f"{key!r:.300} is not of the form GROUP:TOPIC_ID:PARTITION")
-    if made is None:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no share coordinator")
     if isinstance(made, BrokerError):
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
     leader = made.partition(number := partition_of(key, topics.size_of(made))).leader

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.groups.share.group import SHARE_GROUP_TYPE, ShareGroup
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorization import allows_on_cluster
@@ -22,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["handle"]
 
 Listed = ListGroupsResponse.ListedGroup
-Group = ClassicGroup | ConsumerGroup | UnservedGroup
+Group = ClassicGroup | ConsumerGroup | ShareGroup | UnservedGroup
 
 
 @serves(ApiKey.LIST_GROUPS)
@@ -36,7 +37,8 @@ def handle(
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = []
-    known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.unserved_groups()]
+    known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.share_groups()]
+    known += groups.unserved_groups()
     for group in known:
         group_id = group.group_id
         if not (
@@ -56,4 +58,6 @@ def _listed(group: Group) -> Listed:
         return Listed(group.group_id, group.protocol_type or "", group.state.value, "classic")
     if isinstance(group, ConsumerGroup):
         return Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")
+    if isinstance(group, ShareGroup):
+        return Listed(group.group_id, SHARE_GROUP_TYPE, group.state.value, SHARE_GROUP_TYPE)
     return Listed(group.group_id, group.kind, group.state, group.kind)

@@ -14,11 +14,14 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_VERSION_FEATURE, TransactionVersion
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["FEATURES", "METADATA_VERSION_FEATURE", "Feature", "features"]
+__all__ = ["FEATURES", "METADATA_VERSION_FEATURE", "SHARE_VERSION_FEATURE", "Feature", "features"]
 
 
 #: The feature that stands for the format of Kafka's metadata.
 METADATA_VERSION_FEATURE: Final = "metadata.version"
+
+#: The feature of clusters with share groups.
+SHARE_VERSION_FEATURE: Final = "share.version"
 
 
 class Feature(NamedTuple):
@@ -41,7 +44,7 @@ FEATURES: Final = (
     Feature("group.version", VersionRange(0, 1), 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     Feature("kraft.version", VersionRange(0, 1), 1, None),
     Feature(METADATA_VERSION_FEATURE, VersionRange(7, 30), 30, None),
-    Feature("share.version", VersionRange(0, 1), 1, ApiKey.SHARE_GROUP_HEARTBEAT),
+    Feature(SHARE_VERSION_FEATURE, VersionRange(0, 1), 1, ApiKey.SHARE_GROUP_HEARTBEAT),
     Feature("streams.version", VersionRange(0, 1), 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
     Feature(
         TRANSACTION_VERSION_FEATURE,

@@ -130,6 +130,17 @@ class BrokerKeywords(ClusterKeywords, total=False):
     group_consumer_assignment_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
     group_consumer_regex_refresh_interval_ms: int
+    group_share_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_max_size: int
+    group_share_assignment_interval_ms: int
+    group_share_max_share_sessions: int
+    group_share_record_lock_duration_ms: int
+    group_share_delivery_count_limit: int
+    group_share_partition_max_record_locks: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int

@@ -171,6 +171,22 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
         group_consumer_max_assignment_interval_ms: the upper limit on the assignment interval of a KIP-848 group.
         group_consumer_regex_refresh_interval_ms: how long the matches of a KIP-848 group's regular expression stay
             valid; a new topic causes an earlier refresh, but not within ten seconds of the last one.
+        group_share_session_timeout_ms: how long a member of a share group may go without a heartbeat.
+        group_share_heartbeat_interval_ms: how often a member of a share group is told to send a heartbeat.
+        group_share_max_size: the maximum number of members in a share group.
+        group_share_assignment_interval_ms: how long to collect changes to a share group after one assignment before
+            the next one is computed.
+        group_share_max_share_sessions: the maximum number of share sessions; each member has one.
+        group_share_record_lock_duration_ms: how long a record stays acquired by a member of a share group that does
+            not acknowledge it.
+        group_share_delivery_count_limit: how often a record is delivered to a share group before it is given up.
+        group_share_partition_max_record_locks: how many offsets of a partition a share group may have in delivery at a
+            time.
+        share_coordinator_state_topic_num_partitions: the number of partitions of `__share_group_state`, fixed when that
+            topic is created.
+        share_coordinator_state_topic_segment_bytes: the segment size of `__share_group_state`.
+        share_coordinator_snapshot_update_records_per_snapshot: how many changes to a share partition's state are
+            stored before the next snapshot of it.
         transaction_state_log_num_partitions: the number of partitions of `__transaction_state`, fixed when that topic
             is created.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may request.
@@ -257,6 +273,19 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
     group_consumer_max_assignment_interval_ms: int = _kafka("group.consumer.max.assignment.interval.ms")
     group_consumer_regex_refresh_interval_ms: int = number(
         600_000, 10_000, kafka="group.consumer.regex.refresh.interval.ms"
+    )
+    group_share_session_timeout_ms: int = _kafka("group.share.session.timeout.ms")
+    group_share_heartbeat_interval_ms: int = _kafka("group.share.heartbeat.interval.ms")
+    group_share_max_size: int = _kafka("group.share.max.size")
+    group_share_assignment_interval_ms: int = _kafka("group.share.assignment.interval.ms")
+    group_share_max_share_sessions: int = _kafka("group.share.max.share.sessions")
+    group_share_record_lock_duration_ms: int = _kafka("group.share.record.lock.duration.ms")
+    group_share_delivery_count_limit: int = _kafka("group.share.delivery.count.limit")
+    group_share_partition_max_record_locks: int = _kafka("group.share.partition.max.record.locks")
+    share_coordinator_state_topic_num_partitions: int = _kafka("share.coordinator.state.topic.num.partitions")
+    share_coordinator_state_topic_segment_bytes: int = _kafka("share.coordinator.state.topic.segment.bytes")
+    share_coordinator_snapshot_update_records_per_snapshot: int = _kafka(
+        "share.coordinator.snapshot.update.records.per.snapshot"
     )
     transaction_state_log_num_partitions: int = _kafka("transaction.state.log.num.partitions")
     transaction_max_timeout_ms: int = _kafka("transaction.max.timeout.ms")

@@ -10,7 +10,8 @@ Source: `CoordinatorLoaderImpl` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Shard
 from kafkawire.sdk.errors import DecodeError, PartialBatch
@@ -20,14 +21,35 @@ from kafkawire.sdk.records.control import control_record
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.latest import LatestRecords, Stored
 
-__all__ = ["Loading"]
+__all__ = ["SLICE_BYTES", "SLICE_RECORDS", "Loading", "NewLoading", "ShardLoading"]
 
 #: Bytes to read at once: 2 MiB are about 35,000 commits, which take 2 ms with the extension; 128 KiB take 5 ms in pure
 #: Python.
-_SLICE_BYTES = (128 if engines.native is None else 2048) * 1024
+SLICE_BYTES = (128 if engines.native is None else 2048) * 1024
 
 #: Records to replay, or to read individually, at once: about 5 ms.
-_SLICE_RECORDS = 1_000
+SLICE_RECORDS = 1_000
+
+
+class ShardLoading(Protocol):
+    """The loading of one shard, in steps.
+
+    Attributes:
+        is_done: whether the shard is complete.
+    """
+
+    is_done: bool
+
+    def step(self) -> None:
+        """Run one slice.
+
+        Raises:
+            BrokerError, DecodeError: the log cannot be read, or contains a damaged record.
+        """
+
+
+#: Begins to load a shard from its log.
+NewLoading = Callable[[CoordinatorLog, Any], ShardLoading]
 
 
 class Loading:
@@ -67,11 +89,11 @@ class Loading:
             self._replay(self._replaying)
 
     def _read(self) -> None:
-        data = memoryview(self._log.read(self._position, _SLICE_BYTES))
+        data = memoryview(self._log.read(self._position, SLICE_BYTES))
         if not data:
             self._position = self._log.next_offset
         at = taken = 0
-        while at < len(data) and taken < _SLICE_RECORDS:
+        while at < len(data) and taken < SLICE_RECORDS:
             deleted: list[bytes] | None = [] if self._pending else None
             at = self._latest.add(data, at, deleted)
             self._position = max(self._position, self._latest.end_offset)
@@ -159,7 +181,7 @@ class Loading:
                     yield NO_PRODUCER_ID, key, later
 
     def _replay(self, found: Iterator[tuple[int, bytes, Stored]]) -> None:
-        for _ in range(_SLICE_RECORDS):
+        for _ in range(SLICE_RECORDS):
             step = next(found, None)
             if step is None:
                 self.is_done = True

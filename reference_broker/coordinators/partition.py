@@ -17,7 +17,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kafkawire.reference_broker.coordinators.loading import Loading
+from kafkawire.reference_broker.coordinators.loading import Loading, NewLoading, ShardLoading
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import (
     CoordinatorLog,
@@ -152,6 +152,7 @@ class CoordinatorPartition(Generic[S]):
         log: holds the shard's records.
         timers: the broker's timers.
         new_shard: returns an empty shard that uses the given timers.
+        new_loading: begins to load the shard from the log.
 
     Attributes:
         state: see `PartitionState`.
@@ -159,11 +160,19 @@ class CoordinatorPartition(Generic[S]):
         is_appending: whether an append is still without an outcome, even after `close`.
     """
 
-    def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
+    def __init__(
+        self,
+        name: str,
+        log: CoordinatorLog,
+        timers: Timers,
+        new_shard: Callable[[ShardTimers], S],
+        new_loading: NewLoading = Loading,
+    ) -> None:
         self._name = name
+        self._new_loading = new_loading
         self._log = log
         self._timers = timers
-        self._loading: Loading | None = None
+        self._loading: ShardLoading | None = None
         self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[_Queued] = deque()
@@ -185,7 +194,7 @@ class CoordinatorPartition(Generic[S]):
 
     def load(self, now_ms: int) -> None:
         """Begin to load; an empty partition is served immediately, and one with a failed log is never served."""
-        self._loading = Loading(self._log, self.shard)
+        self._loading = self._new_loading(self._log, self.shard)
         self._log.when_reached(_NEVER_REACHED, self._reached)
         if self._loading is not None and self._loading.is_done:
             self.load_slice(now_ms)
@@ -377,9 +386,9 @@ class CoordinatorPartition(Generic[S]):
             marker = result.marker.marker
             self.shard.end_transaction(marker.producer_id, marker.is_commit)
         producer_id = NO_PRODUCER_ID if result.transaction is None else result.transaction.producer_id
-        for record in result.records:
+        for at, record in enumerate(result.records, offset + 1 - len(result.records)):
             if not record.is_held:
-                self.shard.replay(record, offset, producer_id)
+                self.shard.replay(record, at, producer_id)
 
     # Replies.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Generic, TypeVar
 
+from kafkawire.reference_broker.coordinators.loading import Loading, NewLoading
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Operation, Shard, ShardTimers
@@ -33,12 +34,19 @@ class CoordinatorRuntime(Generic[S]):
         timers: the broker's timers.
         new_shard: returns an empty shard, given the number of its partition and its timers.
         size_of: returns the number of partitions of the topic; 0 if it does not exist.
+        new_loading: begins to load a shard from its log.
     """
 
     def __init__(
-        self, topic: str, timers: Timers, new_shard: Callable[[int, ShardTimers], S], size_of: Callable[[], int]
+        self,
+        topic: str,
+        timers: Timers,
+        new_shard: Callable[[int, ShardTimers], S],
+        size_of: Callable[[], int],
+        new_loading: NewLoading = Loading,
     ) -> None:
         self._topic = topic
+        self._new_loading = new_loading
         self._timers = timers
         self._new_shard = new_shard
         self._size_of = size_of
@@ -143,7 +151,8 @@ class CoordinatorRuntime(Generic[S]):
 
     def _load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
         new_shard = partial(self._new_shard, number)
-        partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, new_shard)
+        name = f"{self._topic}-{number}"
+        partition = CoordinatorPartition(name, log, self._timers, new_shard, self._new_loading)
         self._partitions[number] = partition
         before = self._unloaded.get(number)
         if before is None:

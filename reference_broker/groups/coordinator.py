@@ -37,8 +37,11 @@ from kafkawire.reference_broker.groups.requests import (
     TransactionalCommit,
 )
 from kafkawire.reference_broker.groups.shard import GroupShard
+from kafkawire.reference_broker.groups.share.group import ShareGroup
+from kafkawire.reference_broker.groups.share.operations import ShareOperations
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
+from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
@@ -99,6 +102,7 @@ class GroupCoordinator:
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
         computations: runs the matching of topic names.
+        share_limits: see `ShareLimits`.
     """
 
     def __init__(
@@ -110,13 +114,14 @@ class GroupCoordinator:
         topics: Topics,
         verify_commit: VerifyCommit,
         computations: Computations,
+        share_limits: ShareLimits,
     ) -> None:
         self._timers = timers
         self._verify_commit = verify_commit
         self._limits = limits
 
         def new_shard(number: int, timers: ShardTimers) -> GroupShard:
-            return GroupShard(timers, new_id, limits, topics, computations)
+            return GroupShard(timers, new_id, limits, topics, computations, share_limits)
 
         self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, size_of)
 
@@ -154,8 +159,13 @@ class GroupCoordinator:
         for shard in self._runtime.shards():
             yield from shard.consumer_groups.values()
 
+    def share_groups(self) -> Iterator[ShareGroup]:
+        """Yield the share groups of all served partitions."""
+        for shard in self._runtime.shards():
+            yield from shard.share.groups.values()
+
     def unserved_groups(self) -> Iterator[UnservedGroup]:
-        """Yield the share and streams groups of all served partitions."""
+        """Yield the streams groups of all served partitions."""
         for shard in self._runtime.shards():
             yield from shard.unserved_groups.values()
 
@@ -387,6 +397,15 @@ class GroupCoordinator:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return
         self._runtime.submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
+
+    def submit_share(self, group_id: str, step: Callable[[ShareOperations], R], done: Done[R], now_ms: int) -> None:
+        """Run a step on the share groups among which a group is, or would be."""
+        self._runtime.submit(group_id, lambda shard: shard.step_of_shares(step), done, now_ms)
+
+    def submit_share_to_all(self, step: Callable[[ShareOperations], R], done: Done[R], now_ms: int) -> None:
+        """Run a step on the share groups of every served partition."""
+        for number in self._runtime.numbers():
+            self._runtime.submit_to(number, lambda shard: shard.step_of_shares(step), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:
         """Delete an empty group and its offsets; the empty group id is allowed, as it may have committed offsets."""

@@ -39,14 +39,13 @@ from kafkawire.reference_broker.groups.records import (
     stored_group,
 )
 from kafkawire.reference_broker.groups.requests import Commit, ConsumerHeartbeat, Fetched, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.share.group import ShareGroup
+from kafkawire.reference_broker.groups.share.operations import ShareOperations
+from kafkawire.reference_broker.groups.share.records import SHARE_GROUP_RECORD_TYPES
 from kafkawire.reference_broker.groups.stored_records import decode_stored
 from kafkawire.reference_broker.groups.topics import Topics
-from kafkawire.reference_broker.groups.unserved import (
-    UNSERVED_RECORD_TYPES,
-    GroupType,
-    UnservedGroup,
-    UnservedGroups,
-)
+from kafkawire.reference_broker.groups.unserved import UNSERVED_RECORD_TYPES, UnservedGroup, UnservedGroups
+from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -72,7 +71,7 @@ __all__ = ["GroupShard"]
 R = TypeVar("R")
 
 #: A group of any type.
-Group = ClassicGroup | ConsumerGroup | UnservedGroup
+Group = ClassicGroup | ConsumerGroup | ShareGroup | UnservedGroup
 
 
 class GroupShard:
@@ -84,11 +83,13 @@ class GroupShard:
         limits: see `GroupLimits`.
         topics: see `Topics`.
         computations: runs long computations.
+        share_limits: see `ShareLimits`.
 
     Attributes:
         classic_groups: classic groups, keyed by id.
         consumer_groups: KIP-848 groups, keyed by id.
-        unserved_groups: share and streams groups, keyed by id; each id is in only one of the three mappings.
+        share: the share groups.
+        unserved_groups: streams groups, keyed by id; each id is in only one of the mappings.
         offsets: the committed offsets.
         pending: the offsets of open transactions.
     """
@@ -100,9 +101,11 @@ class GroupShard:
         limits: GroupLimits,
         topics: Topics,
         computations: Computations,
+        share_limits: ShareLimits,
     ) -> None:
         self._topics = topics
         self._outbox = Outbox()
+        self.share = ShareOperations(timers, self._outbox, share_limits, topics, self._has_other_than_share)
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
@@ -161,10 +164,12 @@ class GroupShard:
             else:
                 self.classic_groups[key.group] = stored_group(key.group, value)
         else:
-            is_unserved = key.SCHEMA.key in UNSERVED_RECORD_TYPES
-            group_id = (
-                self.unserved_groups.replay(record) if is_unserved else replay_consumer(self.consumer_groups, record)
-            )
+            if key.SCHEMA.key in UNSERVED_RECORD_TYPES:
+                group_id = self.unserved_groups.replay(record)
+            elif key.SCHEMA.key in SHARE_GROUP_RECORD_TYPES:
+                group_id = self.share.replay(record)
+            else:
+                group_id = replay_consumer(self.consumer_groups, record)
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._changes.deadlines.forget(group_id, key.member_id)
             if group_id not in self.consumer_groups:
@@ -187,6 +192,7 @@ class GroupShard:
         for group in self.consumer_groups.values():
             self._changes.expect_all(group, now_ms)
         self._changes.resolution.loaded()
+        self.share.loaded(now_ms)
         self.unserved_groups.loaded(now_ms)
         self._expiry.check_later(now_ms)
 
@@ -194,6 +200,7 @@ class GroupShard:
         self._expiry.cancel()
         self._members.unloaded()
         self._changes.deadlines.cancel()
+        self.share.unloaded()
         self._changes.resolution.cancel()
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
@@ -220,7 +227,7 @@ class GroupShard:
                 reply(JoinGroupResponse(error_code=error.code))
                 return Result(None)
         unserved = self.unserved_groups.get(request.group_id)
-        if unserved is not None and (unserved.members or unserved.kind is GroupType.SHARE):
+        if request.group_id in self.share.groups or (unserved is not None and unserved.members):
             reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return Result(None)
         return self._step(lambda: self._members.join(request, reply, now_ms))
@@ -265,7 +272,8 @@ class GroupShard:
         classic = self.classic_groups.get(group_id)
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
-        if group_id in self.unserved_groups or (request.epoch != JOIN_EPOCH and classic is not None):
+        is_other = group_id in self.unserved_groups or group_id in self.share.groups
+        if is_other or (request.epoch != JOIN_EPOCH and classic is not None):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if request.epoch != JOIN_EPOCH:
             kind = "Consumer group" if request.epoch > JOIN_EPOCH else "Group"
@@ -291,6 +299,7 @@ class GroupShard:
         Raises:
             BrokerError: the committer is not a member, or no longer one.
         """
+        self._check_may_commit(commit.group_id)
         group = self.consumer_groups.get(commit.group_id)
         unserved = self.unserved_groups.get(commit.group_id)
         if unserved is not None:
@@ -310,6 +319,7 @@ class GroupShard:
         Raises:
             BrokerError: the committer is not a member, or no longer one.
         """
+        self._check_may_commit(commit.group_id)
         group = self.consumer_groups.get(commit.group_id)
         unserved = self.unserved_groups.get(commit.group_id)
         if unserved is not None:
@@ -321,6 +331,15 @@ class GroupShard:
             group.check_commit_in_transaction(commit, partitions)
         records = [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()]
         return Result(None, records, transaction=transaction)
+
+    def _check_may_commit(self, group_id: str) -> None:
+        """Check that a group is not a share group, which commits no offsets.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND.
+        """
+        if group_id in self.share.groups:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
     def _topic_id(self, name: str) -> bytes:
         return self._topics[name].topic_id if name in self._topics else ZERO_UUID
@@ -340,7 +359,7 @@ class GroupShard:
         if member_id is not None or epoch >= 0:
             if group is not None:
                 group.check_fetch(member_id or "", epoch)
-            elif unserved is not None and unserved.kind is GroupType.STREAMS:
+            elif unserved is not None:
                 unserved.check_epoch(member_id or "", epoch)
         return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))
 
@@ -351,8 +370,8 @@ class GroupShard:
             BrokerError: the group does not exist, or its subscriptions are unknown.
         """
         group = self._group(group_id)
-        if isinstance(group, UnservedGroup) and group.kind is GroupType.SHARE:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
+        if isinstance(group, ShareGroup):
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         topics: set[str] | None = set()
         if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
             if not group.uses_consumer_protocol:
@@ -405,7 +424,7 @@ class GroupShard:
             BrokerError: the group does not exist, or has members.
         """
         group = self._group(group_id)
-        if group.members if isinstance(group, UnservedGroup) else not is_empty(group):
+        if group.members if isinstance(group, UnservedGroup | ShareGroup) else not is_empty(group):
             raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
         for partition in self._partitions(group_id):
             self._outbox.add(offset_tombstone(group_id, *partition))
@@ -420,6 +439,8 @@ class GroupShard:
         """Write the removal of an empty group."""
         if isinstance(group, ClassicGroup):
             self._outbox.add(group_tombstone(group.group_id))
+        elif isinstance(group, ShareGroup):
+            self.share.end(group)
         else:
             self._outbox.add_all(self._endings_of_other(group.group_id))
 
@@ -435,8 +456,17 @@ class GroupShard:
         return (
             self.classic_groups.get(group_id)
             or self.consumer_groups.get(group_id)
+            or self.share.groups.get(group_id)
             or self.unserved_groups.get(group_id)
         )
+
+    def _has_other_than_share(self, group_id: str) -> bool:
+        """Return whether a group that is not a share group has an id."""
+        return self._find(group_id) is not None and group_id not in self.share.groups
+
+    def step_of_shares(self, step: Callable[[ShareOperations], R]) -> Result[R]:
+        """Run a step on the share groups, with the records that it writes."""
+        return self._step(lambda: step(self.share))
 
     def _group(self, group_id: str) -> Group:
         group = self._find(group_id)

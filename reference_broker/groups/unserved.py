@@ -1,11 +1,11 @@
-"""Share and streams groups in a log written by Apache Kafka. This broker does not serve them, but keeps their ids.
+"""Streams groups in a log written by Apache Kafka. This broker does not serve them, but keeps their ids.
 
 Their records contain what requests for other groups need: the type of each id, whether the group has members, and its
     topics. Members cannot send heartbeats to this broker, so all sessions end one session timeout after loading, as in
     Apache Kafka if no member returns. The records are kept, and the next broker that serves the groups starts new
     sessions for their members.
 
-Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
+Source: `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -17,30 +17,6 @@ from kafkawire.reference_broker.coordinators.records import types_by_key
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_current_member_assignment import (
-    ShareGroupCurrentMemberAssignmentKey,
-    ShareGroupCurrentMemberAssignmentValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_member_metadata import (
-    ShareGroupMemberMetadataKey,
-    ShareGroupMemberMetadataValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_metadata import (
-    ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_state_partition_metadata import (
-    ShareGroupStatePartitionMetadataKey,
-    ShareGroupStatePartitionMetadataValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_member import (
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupTargetAssignmentMemberValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_metadata import (
-    ShareGroupTargetAssignmentMetadataKey,
-    ShareGroupTargetAssignmentMetadataValue,
-)
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_current_member_assignment import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -72,12 +48,6 @@ __all__ = ["UNSERVED_RECORD_TYPES", "GroupType", "UnservedGroup", "UnservedGroup
 
 #: The record types of these groups.
 UNSERVED_RECORD_TYPES = types_by_key(
-    (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
-    (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
-    (ShareGroupMetadataKey, ShareGroupMetadataValue),
-    (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
-    (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
-    (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
     (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
     (StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
     (StreamsGroupMetadataKey, StreamsGroupMetadataValue),
@@ -90,13 +60,12 @@ UNSERVED_RECORD_TYPES = types_by_key(
 class GroupType(StrEnum):
     """The type of a group; the values are those in ListGroups."""
 
-    SHARE = "share"
     STREAMS = "streams"
 
 
 @dataclass(slots=True)
 class UnservedGroup:
-    """A share or streams group.
+    """A streams group.
 
     Attributes:
         group_id: the group's id.
@@ -105,7 +74,7 @@ class UnservedGroup:
         members: the epochs of members with a session, keyed by member id.
         epoch: the group epoch.
         assignment_epoch: the epoch of the group's target assignment.
-        topics: the topics of a streams group.
+        topics: the group's topics.
     """
 
     group_id: str
@@ -121,7 +90,7 @@ class UnservedGroup:
         """The group's state, as reported by ListGroups."""
         if not self.members:
             return "Empty"
-        return "Assigning" if self.kind is GroupType.STREAMS and self.epoch > self.assignment_epoch else "Stable"
+        return "Assigning" if self.epoch > self.assignment_epoch else "Stable"
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether the group's members are subscribed to a topic."""
@@ -129,24 +98,20 @@ class UnservedGroup:
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """Return the records that remove the group, ending with that of the group itself."""
-        last = ShareGroupMetadataKey, StreamsGroupMetadataKey
-        keys = sorted(self.keys.values(), key=lambda key: isinstance(key, last))
+        keys = sorted(self.keys.values(), key=lambda key: isinstance(key, StreamsGroupMetadataKey))
         return [CoordinatorRecord(key, None) for key in keys]
 
     def check_commit(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check an offset commit, which is allowed for a streams group, from a member or while the group is empty.
+        """Check an offset commit, which is allowed from a member or while the group is empty.
 
         Raises:
-            BrokerError: GROUP_ID_NOT_FOUND for a share group, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
-                STALE_MEMBER_EPOCH.
+            BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
         """
-        if self.kind is GroupType.SHARE:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is a share group.")
         if self.members or epoch >= 0:
             self.check_epoch(member_id, epoch, knows_epochs=knows_epochs)
 
     def check_epoch(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check the epoch of a member of a streams group.
+        """Check the epoch of a member.
 
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
@@ -169,7 +134,7 @@ class UnservedGroup:
             BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only code that producers know for a wrong epoch.
         """
         is_anonymous = commit.generation_id < 0 and not commit.member_id and commit.instance_id is None
-        if is_anonymous and self.kind is GroupType.STREAMS:
+        if is_anonymous:
             return
         try:
             self.check_commit(commit.member_id, commit.generation_id)
@@ -180,7 +145,7 @@ class UnservedGroup:
 
 
 class UnservedGroups(dict[str, UnservedGroup]):
-    """The share and streams groups of a shard, keyed by id, as replayed.
+    """The streams groups of a shard, keyed by id, as replayed.
 
     Args:
         timers: the shard's timers.
@@ -209,18 +174,17 @@ class UnservedGroups(dict[str, UnservedGroup]):
         if value is None:
             self._remove(group_id, member_id, key)
             return group_id
-        kind = GroupType.STREAMS if type(key) in _STREAMS_KEYS else GroupType.SHARE
         group = self.get(group_id)
-        if group is None or group.kind is not kind:
-            group = self[group_id] = UnservedGroup(group_id, kind)
+        if group is None:
+            group = self[group_id] = UnservedGroup(group_id, GroupType.STREAMS)
         group.keys[type(key), member_id] = key
-        if isinstance(value, ShareGroupMetadataValue | StreamsGroupMetadataValue):
+        if isinstance(value, StreamsGroupMetadataValue):
             group.epoch = value.epoch
-        elif isinstance(value, ShareGroupTargetAssignmentMetadataValue | StreamsGroupTargetAssignmentMetadataValue):
+        elif isinstance(value, StreamsGroupTargetAssignmentMetadataValue):
             group.assignment_epoch = value.assignment_epoch
-        elif isinstance(value, ShareGroupMemberMetadataValue | StreamsGroupMemberMetadataValue):
+        elif isinstance(value, StreamsGroupMemberMetadataValue):
             group.members.setdefault(member_id, 0)
-        elif isinstance(value, ShareGroupCurrentMemberAssignmentValue | StreamsGroupCurrentMemberAssignmentValue):
+        elif isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
             group.members[member_id] = value.member_epoch
         elif isinstance(value, StreamsGroupTopologyValue):
             group.topics = _source_topics(value)
@@ -231,15 +195,10 @@ class UnservedGroups(dict[str, UnservedGroup]):
         if group is None:
             return
         group.keys.pop((type(key), member_id), None)
-        if isinstance(key, ShareGroupMemberMetadataKey | StreamsGroupMemberMetadataKey):
+        if isinstance(key, StreamsGroupMemberMetadataKey):
             group.members.pop(member_id, None)
-        elif isinstance(key, ShareGroupMetadataKey | StreamsGroupMetadataKey):
+        elif isinstance(key, StreamsGroupMetadataKey):
             del self[group_id]
-
-
-_STREAMS_KEYS = frozenset(
-    key for key, _ in UNSERVED_RECORD_TYPES.values() if key.__name__.lower().startswith(GroupType.STREAMS)
-)
 
 
 def _source_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:

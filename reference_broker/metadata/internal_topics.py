@@ -22,9 +22,6 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SH
 #: Configurations that protect a coordinator's records from removal.
 _KEEPING = ("cleanup.policy", "retention.ms")
 
-#: The default of Kafka's `share.coordinator.state.topic.num.partitions`; this broker does not write to that topic.
-_SHARE_PARTITIONS = 50
-
 _OFFSETS_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 _TRANSACTIONS_CONFIGS = {
@@ -40,7 +37,6 @@ _SHARE_CONFIGS = {
     "compression.type": "producer",
     "min.insync.replicas": "1",
     "retention.ms": "-1",
-    "segment.bytes": str(100 * 1024 * 1024),
 }
 
 
@@ -52,7 +48,10 @@ def plan_topic(name: str, options: BrokerOptions) -> NewTopic:
     if name == TRANSACTION_STATE_TOPIC:
         return NewTopic(name, options.transaction_state_log_num_partitions, configs=_TRANSACTIONS_CONFIGS)
     if name == SHARE_GROUP_STATE_TOPIC:
-        return NewTopic(name, _SHARE_PARTITIONS, configs=_SHARE_CONFIGS)
+        segment_bytes = {"segment.bytes": str(options.share_coordinator_state_topic_segment_bytes)}
+        return NewTopic(
+            name, options.share_coordinator_state_topic_num_partitions, configs=_SHARE_CONFIGS | segment_bytes
+        )
     return NewTopic(name, options.num_partitions)
 
 

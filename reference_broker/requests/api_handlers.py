@@ -43,6 +43,8 @@ PARTS: Final = frozenset(
         "replicas",
         "tokens",
         "throttling",
+        "share_groups",
+        "shares",
         "topics",
         "transactions",
         "verifier",

@@ -189,8 +189,8 @@ class Session:
         self._frames.clear()
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
-            self._cancel(delayed)
-        self.peer.lost()
+            self._cancel(delayed.cancel)
+        self._cancel(self.peer.lost)
         if self._muted is not None:
             self._muted.cancel()
         if self._login is not None:
@@ -201,10 +201,10 @@ class Session:
         self.take = _ignore
         self._login = None
 
-    def _cancel(self, delayed: DelayedOperation) -> None:
-        """Cancel an operation for which no client is waiting; even if that fails, the connection ends."""
+    def _cancel(self, cancel: Callable[[], None]) -> None:
+        """Cancel what no client is waiting for any more; even if that fails, the connection ends."""
         try:
-            delayed.cancel()
+            cancel()
         except BrokerEnd:
             raise
         except BaseException:

@@ -116,6 +116,10 @@ class Timers:
             self.on_earlier(deadline_ms)
         return timer
 
+    def soon(self, action: Action) -> Timer:
+        """Call `action(now_ms)` when the timers are fired next, for a step that needs the time or must not run now."""
+        return self.at(0, action)
+
     def in_turn(self, now_ms: int, action: Action) -> Timer:
         """Call `action(now_ms)` immediately, or later if another action has had a turn since the timers last fired.
 

@@ -43,6 +43,7 @@ OUR_OWN = {
     "ACKNOWLEDGE_GAP",
     "Acks",
     "CONSUMER_PROTOCOL_TYPE",
+    "DeliveryState",  # `RecordState` of a server's class, which the tables of Kafka do not have
     "END_TXN_LAST_BEFORE_TV_2",
     "KAFKA_RELEASE",
     "LEADER_DURING_DELETION",  # `LeaderAndIsr.LeaderDuringDelete` of Apache Kafka 3.9, which 4.0 removed

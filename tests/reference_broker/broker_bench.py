@@ -96,7 +96,7 @@ class BrokerBench:
             control = SingleBroker(self.store, options, listeners, served)
             core = Core(control, self.store.directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
             undo.pop_all()
-        while core.groups.is_loading or core.transactions.is_loading:
+        while any(part.is_loading for part in (core.groups, core.transactions, core.shares.coordinator)):
             # A failed read is retried after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)
             core.advance(self.now_ms)
@@ -104,7 +104,7 @@ class BrokerBench:
 
     def elect(self) -> None:
         """Elect coordinators for the partitions that have none yet."""
-        for coordinator in (self.core.groups, self.core.transactions):
+        for coordinator in (self.core.groups, self.core.transactions, self.core.shares.coordinator):
             for number, replica in enumerate(self.core.replicas.of(coordinator.topic)):
                 coordinator.elected(number, TopicLog(replica), replica.leader_epoch, self.now_ms)
 

@@ -128,7 +128,7 @@ class Changes:
         self._limits = limits
         self._topics = topics
         self._migration = migration
-        self.deadlines = Deadlines(
+        self.deadlines: Deadlines[ConsumerGroup, ConsumerMember] = Deadlines(
             groups, timers, outbox, lambda group, member, now_ms: self.fence(group, [member.member_id], now_ms)
         )
 

@@ -1,4 +1,6 @@
-"""Deadlines for members of consumer groups: for heartbeats, for revoking partitions, for rejoining, and for SyncGroup.
+"""Deadlines for members of consumer groups and share groups.
+
+They apply to heartbeats and, in consumer groups, to revoking partitions, to rejoining, and to SyncGroup.
 
 A timer that fires has no effect if its member is gone or has met the deadline. If the resulting record cannot be
 written, the timer is set again.
@@ -8,11 +10,11 @@ Source: KIP-848; `GroupMetadataManager` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from typing import Any, Generic, Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
@@ -22,8 +24,23 @@ __all__ = ["Deadline", "Deadlines"]
 #: The delay before another attempt to fence a member after a failed write.
 _RETRY_MS = 500
 
-#: Fences a member.
-Fence = Callable[[ConsumerGroup, ConsumerMember, int], None]
+
+class _Member(Protocol):
+    """A member of any type of group."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
+class _Group(Protocol):
+    """A group of any type."""
+
+    @property
+    def members(self) -> Mapping[str, Any]: ...
+
+
+G = TypeVar("G", bound=_Group)
+M = TypeVar("M", bound=_Member)
 
 
 class Deadline(Enum):
@@ -39,8 +56,8 @@ class Deadline(Enum):
     SYNC = auto()
 
 
-class Deadlines:
-    """The deadlines of all members of a shard.
+class Deadlines(Generic[G, M]):
+    """The deadlines of all members of a shard's groups of one type.
 
     Args:
         groups: the groups, keyed by id.
@@ -49,7 +66,9 @@ class Deadlines:
         fence: fences a member that has missed a deadline.
     """
 
-    def __init__(self, groups: dict[str, ConsumerGroup], timers: ShardTimers, outbox: Outbox, fence: Fence) -> None:
+    def __init__(
+        self, groups: Mapping[str, G], timers: ShardTimers, outbox: Outbox, fence: Callable[[G, M, int], None]
+    ) -> None:
         self._groups = groups
         self._timers = timers
         self._outbox = outbox

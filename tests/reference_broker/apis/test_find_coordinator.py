@@ -6,7 +6,7 @@ Method: send requests to a broker without sockets, alone or with an image of sev
 import pytest
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.image import NO_FEATURES, UNKNOWN_PARTITION, PartitionImage, TopicImage
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -73,10 +73,18 @@ def test_nobody(bench, kind, version, code):
     ],
 )
 def test_partitions_of_share_groups(bench, key, is_one):
-    """Apache Kafka 4.3.0 accepts the same keys; clients do not retry the error for a request that can never succeed."""
+    """Apache Kafka 4.3.0 accepts the same keys."""
     request = FindCoordinatorRequest(key_type=CoordinatorType.SHARE, coordinator_keys=[key])
     (found,) = bench.ask(request, 6).coordinators
-    assert found.error_code == (ErrorCode.COORDINATOR_NOT_AVAILABLE if is_one else ErrorCode.INVALID_REQUEST)
+    assert (found.error_code, found.node_id) == ((ErrorCode.NONE, 1) if is_one else (ErrorCode.INVALID_REQUEST, -1))
+    assert ("__share_group_state" in bench.store.topics) is is_one
+
+
+def test_a_cluster_without_share_groups_has_no_share_coordinator(bench):
+    bench.core.metadata.publish(features=NO_FEATURES)
+    request = FindCoordinatorRequest(key_type=CoordinatorType.SHARE, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAQ:0"])
+    (found,) = bench.ask(request, 6).coordinators
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])

@@ -70,7 +70,7 @@ def test_last_record_of_each_key_is_replayed_in_the_order_of_the_log():
 
 
 def test_replay_is_sliced(monkeypatch):
-    monkeypatch.setattr(loading, "_SLICE_RECORDS", 2)
+    monkeypatch.setattr(loading, "SLICE_RECORDS", 2)
     shard = CountingShard(Timers())
     task = Loading(filled([record(str(number), number) for number in range(5)]), shard)
     counts = []
@@ -145,7 +145,7 @@ def test_compressed_batches_and_cut_ones(monkeypatch):
 
 
 def test_reading_what_is_not_plain_is_sliced_too(monkeypatch):
-    monkeypatch.setattr(loading, "_SLICE_RECORDS", 4)
+    monkeypatch.setattr(loading, "SLICE_RECORDS", 4)
     log = MemoryLog()
     for number in range(10):
         log.append([encode(record(str(number), number))], 0, lambda outcome: None, InTransaction(7, 0, None))

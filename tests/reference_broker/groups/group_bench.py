@@ -14,6 +14,7 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
+from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.reference_broker.storage.producers.producers import Verification
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
@@ -86,6 +87,7 @@ class GroupBench:
             self.topics,
             self.verify_commit,
             Computations(self.timers),
+            ShareLimits(read_options({}), {}),
         )
         self.elect()
 

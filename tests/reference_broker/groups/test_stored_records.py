@@ -31,7 +31,6 @@ LATER = b"\x00\x63and more"
 @pytest.mark.parametrize(
     "key",
     [
-        ShareGroupMetadataKey("g"),
         StreamsGroupTopologyKey("g"),
         ConsumerGroupRegularExpressionKey("g", "t.*"),
         ConsumerGroupPartitionMetadataKey("g"),
@@ -45,7 +44,9 @@ def test_what_hardly_counts_is_kept_with_defaults(key: Message) -> None:
     assert found.value is not None
 
 
-@pytest.mark.parametrize("key", [GroupMetadataKey("g"), ConsumerGroupMemberMetadataKey("g", "m")])
+@pytest.mark.parametrize(
+    "key", [GroupMetadataKey("g"), ConsumerGroupMemberMetadataKey("g", "m"), ShareGroupMetadataKey("g")]
+)
 def test_what_counts_has_to_be_known(key: Message) -> None:
     stored, _ = encode(CoordinatorRecord(key, None))
     with pytest.raises(DecodeError, match="version 99"):

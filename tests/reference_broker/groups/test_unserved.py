@@ -1,4 +1,4 @@
-"""Share and streams groups keep their ids and records: other requests for them are refused as in Apache Kafka.
+"""Streams groups keep their ids and records: other requests for them are refused as in Apache Kafka.
 
 Method: let a coordinator read an in-memory log with the records that Apache Kafka writes for such groups.
 """
@@ -25,22 +25,6 @@ from tests.reference_broker.groups.group_bench import code_of, only
 ENTRY = Committed(1, -1, "", 0, ZERO_UUID)
 
 #: The records that Apache Kafka writes for a group with the member `m`.
-SHARE = [
-    CoordinatorRecord(types.ShareGroupMemberMetadataKey("g", "m"), types.ShareGroupMemberMetadataValue()),
-    CoordinatorRecord(types.ShareGroupMetadataKey("g"), types.ShareGroupMetadataValue(2)),
-    CoordinatorRecord(
-        types.ShareGroupTargetAssignmentMemberKey("g", "m"), types.ShareGroupTargetAssignmentMemberValue()
-    ),
-    CoordinatorRecord(
-        types.ShareGroupTargetAssignmentMetadataKey("g"), types.ShareGroupTargetAssignmentMetadataValue(2)
-    ),
-    CoordinatorRecord(
-        types.ShareGroupCurrentMemberAssignmentKey("g", "m"), types.ShareGroupCurrentMemberAssignmentValue(2)
-    ),
-    CoordinatorRecord(
-        types.ShareGroupStatePartitionMetadataKey("g"), types.ShareGroupStatePartitionMetadataValue([], [], [])
-    ),
-]
 TOPOLOGY = types.StreamsGroupTopologyValue(
     1, [types.StreamsGroupTopologyValue.Subtopology("0", ["t"], repartition_source_topics=[])]
 )
@@ -59,10 +43,9 @@ STREAMS = [
     ),
     offset_record("g", "t", 0, ENTRY),
 ]
-KINDS = pytest.mark.parametrize("records", [SHARE, STREAMS], ids=["share", "streams"])
 
 
-def bench_of(records):
+def bench_of(records=STREAMS):
     log = MemoryLog()
     log.append([encode(record) for record in records], 0, lambda _: None)
     return ConsumerBench(log).loaded()
@@ -71,9 +54,9 @@ def bench_of(records):
 SESSION_MS = GroupLimits.of(read_options({})).group_consumer_session_timeout_ms
 
 
-def without_members(records):
-    gone = [CoordinatorRecord(record.key, None) for record in records if hasattr(record.key, "member_id")]
-    return [*records, *gone]
+def without_members():
+    gone = [CoordinatorRecord(record.key, None) for record in STREAMS if hasattr(record.key, "member_id")]
+    return [*STREAMS, *gone]
 
 
 def listed(bench):
@@ -99,18 +82,15 @@ def asked(bench):
     ]
 
 
-@KINDS
-def test_a_group_with_members_is_of_another_type(records):
-    bench = bench_of(records)
-    kind = "share" if records is SHARE else "streams"
-    assert listed(bench) == [("g", kind, "Stable" if kind == "share" else "Assigning")]
-    is_read = ErrorCode.GROUP_ID_NOT_FOUND if kind == "share" else [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+def test_a_group_with_members_is_of_another_type():
+    bench = bench_of()
+    assert listed(bench) == [("g", "streams", "Assigning")]
     assert asked(bench) == [
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         [ErrorCode.UNKNOWN_MEMBER_ID],
         *[ErrorCode.GROUP_ID_NOT_FOUND] * 3,
-        is_read,
+        [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC],
         (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a classic group."),
         (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
         ErrorCode.NON_EMPTY_GROUP,
@@ -121,21 +101,20 @@ def test_a_group_with_members_is_of_another_type(records):
     assert listed(bench.loaded()) == listed(bench)
 
 
-def test_a_streams_group_is_stable_once_its_epoch_is_assigned():
+def test_a_group_is_stable_once_its_epoch_is_assigned():
     key, value = types.StreamsGroupTargetAssignmentMetadataKey("g"), types.StreamsGroupTargetAssignmentMetadataValue(3)
     assert listed(bench_of([*STREAMS, CoordinatorRecord(key, value)])) == [("g", "streams", "Stable")]
 
 
-@KINDS
-def test_members_that_nobody_hears_are_gone_when_their_sessions_end(records):
-    bench = bench_of(records)
+def test_members_that_nobody_hears_are_gone_when_their_sessions_end():
+    bench = bench_of()
     bench.timers.fire(SESSION_MS - 1)
     assert bench.delete() == [ErrorCode.NON_EMPTY_GROUP]
     bench.timers.fire(SESSION_MS)
     assert [state for _, _, state in listed(bench)] == ["Empty"]
     assert listed(bench.loaded()) != listed(bench), "their records stay for the next coordinator"
     bench.timers.fire(10**12)
-    assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS), "no offset expires"
+    assert ("t", 0) in bench.groups.offsets("g"), "no offset expires"
     assert bench.delete() == [ErrorCode.NONE]
     assert (listed(bench), listed(bench.loaded())) == ([], [])
 
@@ -159,9 +138,8 @@ COMMITS = [
 ]
 
 
-def test_offsets_are_committed_to_streams_groups():
-    assert commit_codes(bench_of(SHARE), *COMMITS) == [ErrorCode.GROUP_ID_NOT_FOUND] * 7
-    bench = bench_of(STREAMS)
+def test_offsets_are_committed():
+    bench = bench_of()
     assert commit_codes(bench, *COMMITS) == [
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.NONE,
@@ -171,7 +149,7 @@ def test_offsets_are_committed_to_streams_groups():
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
-    assert commit_codes(bench_of(without_members(STREAMS)), *COMMITS[:3]) == [
+    assert commit_codes(bench_of(without_members()), *COMMITS[:3]) == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -179,20 +157,19 @@ def test_offsets_are_committed_to_streams_groups():
 
 
 @pytest.mark.parametrize(
-    ("records", "commit", "code"),
+    ("commit", "code"),
     [
-        (SHARE, (-1, "", None), ErrorCode.GROUP_ID_NOT_FOUND),
-        (STREAMS, (-1, "", None), ErrorCode.NONE),
-        (STREAMS, (2, "m", None), ErrorCode.NONE),
-        (STREAMS, (1, "m", None), ErrorCode.ILLEGAL_GENERATION),
-        (STREAMS, (-1, "m", None), ErrorCode.ILLEGAL_GENERATION),
-        (STREAMS, (2, "n", None), ErrorCode.UNKNOWN_MEMBER_ID),
-        (STREAMS, (0, "", None), ErrorCode.UNKNOWN_MEMBER_ID),
-        (STREAMS, (-1, "", "i"), ErrorCode.UNKNOWN_MEMBER_ID),
+        ((-1, "", None), ErrorCode.NONE),
+        ((2, "m", None), ErrorCode.NONE),
+        ((1, "m", None), ErrorCode.ILLEGAL_GENERATION),
+        ((-1, "m", None), ErrorCode.ILLEGAL_GENERATION),
+        ((2, "n", None), ErrorCode.UNKNOWN_MEMBER_ID),
+        ((0, "", None), ErrorCode.UNKNOWN_MEMBER_ID),
+        ((-1, "", "i"), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_offsets_are_committed_with_transactions(records, commit, code):
-    assert bench_of(records).commit_in_transaction(*commit) == [code]
+def test_offsets_are_committed_with_transactions(commit, code):
+    assert bench_of().commit_in_transaction(*commit) == [code]
 
 
 def test_offsets_are_fetched():
@@ -202,9 +179,7 @@ def test_offsets_are_fetched():
         answer = only(answers)
         return answer.code if isinstance(answer, BrokerError) else len(answer.offsets)
 
-    for member in ((None, -1), ("m", 7)):
-        assert fetched(bench_of(SHARE), *member) == 0
-    bench = bench_of(STREAMS)
+    bench = bench_of()
     assert [fetched(bench, *member) for member in ((None, -1), ("m", 2), ("m", 3), ("n", 2), ("", -1), (None, 0))] == [
         1,
         1,
@@ -215,9 +190,8 @@ def test_offsets_are_fetched():
     ]
 
 
-@KINDS
-def test_an_empty_group_is_deleted_with_all_its_records(records):
-    bench = bench_of(without_members(records))
+def test_an_empty_group_is_deleted_with_all_its_records():
+    bench = bench_of(without_members())
     assert [state for _, _, state in listed(bench)] == ["Empty"]
     assert bench.beat() == ErrorCode.GROUP_ID_NOT_FOUND
     assert bench.delete() == [ErrorCode.NONE]
@@ -228,27 +202,22 @@ def test_an_empty_group_is_deleted_with_all_its_records(records):
     assert bench.beat().error_code == ErrorCode.NONE, "the id is free"
 
 
-def test_an_empty_streams_group_becomes_a_classic_one():
-    bench = bench_of(without_members(SHARE))
-    assert only(bench.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    bench = bench_of(without_members(STREAMS))
+def test_an_empty_group_becomes_a_classic_one():
+    bench = bench_of(without_members())
     assert only(bench.join()).generation_id == 1
     assert (listed(bench), bench.group.state) == ([], GroupState.COMPLETING_REBALANCE)
     assert ("t", 0) in bench.groups.offsets("g")
 
 
-@KINDS
-def test_the_records_of_the_group_itself_free_its_id(records):
-    keys = (types.ShareGroupMetadataKey, types.StreamsGroupMetadataKey)
-    gone = [CoordinatorRecord(record.key, None) for record in records if isinstance(record.key, keys)]
-    bench = bench_of([*records, *gone])
+def test_the_record_of_the_group_itself_frees_its_id():
+    bench = bench_of([*STREAMS, CoordinatorRecord(types.StreamsGroupMetadataKey("g"), None)])
     assert listed(bench) == []
     assert only(bench.join()).generation_id == 1
 
 
-def test_an_id_is_of_the_type_that_was_written_last():
+def test_records_are_replayed():
     groups = types.UnservedGroups(Timers(), SESSION_MS)
-    for record in (*SHARE, *STREAMS[:-1]):
+    for record in STREAMS[:-1]:
         assert groups.replay(record) == "g"
     assert groups["g"].kind is types.GroupType.STREAMS
     groups.replay(CoordinatorRecord(types.StreamsGroupMemberMetadataKey("g", "m"), None))
@@ -260,5 +229,5 @@ def test_an_id_is_of_the_type_that_was_written_last():
 
 def test_every_type_of_record_of_these_groups_is_known():
     names = {key.__name__.removesuffix("Key") for key, _ in types.UNSERVED_RECORD_TYPES.values()}
-    assert len(names) == 12
-    assert all(name.startswith(("ShareGroup", "StreamsGroup")) for name in names)
+    assert len(names) == 6
+    assert all(name.startswith("StreamsGroup") for name in names)

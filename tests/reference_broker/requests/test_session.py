@@ -91,6 +91,13 @@ def test_gone_client_is_forgotten(client):
     assert not client.session.is_waiting
 
 
+def test_what_waits_for_the_end_of_the_connection_is_told(client):
+    ended = []
+    client.session.peer.when_closed(lambda: ended.append(True))
+    client.session.connection_lost(None)
+    assert ended == [True]
+
+
 @pytest.mark.defect
 def test_connection_ends_although_its_request_cannot_be_cancelled(client, monkeypatch, caplog):
     delayed = DelayedOperation()

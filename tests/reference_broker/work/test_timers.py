@@ -182,3 +182,11 @@ def test_cancelled_timers_do_not_pile_up():
         timers.at(10**12, lambda now_ms: None).cancel()
     assert len(timers._heap) <= 1_000
     assert timers.next_deadline_ms == kept.deadline_ms == 5
+
+
+def test_an_action_that_must_not_run_now_runs_soon():
+    timers, called = Timers(), []
+    timers.soon(called.append)
+    assert (called, timers.next_deadline_ms) == ([], 0)
+    timers.fire(1_000)
+    assert called == [1_000]

@@ -1,0 +1,48 @@
+"""DeleteShareGroupState: delete the delivery state of share partitions; sent by the group coordinator.
+
+0: the first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.merged_response import collect
+from kafkawire.reference_broker.requests.share_states import by_topic, named_shares, told
+from kafkawire.reference_broker.shares.share_state import SharePartitionKey
+from kafkawire.reference_broker.shares.shares import Shares
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+)
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+
+__all__ = ["handle"]
+
+Result = DeleteShareGroupStateResponse.PartitionResult
+
+
+@serves(ApiKey.DELETE_SHARE_GROUP_STATE, scope=Scope.ALONE)
+def handle(call: Call, request: DeleteShareGroupStateRequest, *, shares: Shares) -> Work[Message | DelayedOperation]:
+    """Handle DeleteShareGroupState; deleting a state that does not exist is no error."""
+    named = yield from named_shares(request.group_id, request.topics)
+
+    def ask(share: SharePartitionKey, put: Callable[[Result], None]) -> None:
+        def ended(outcome: BrokerError | None) -> None:
+            put(Result(share.partition, *told(outcome, "delete share group state")))
+
+        shares.coordinator.delete(share, ended, call.now_ms)
+
+    return (yield from collect(call, named, ask, _response))
+
+
+def _response(parts: Mapping[SharePartitionKey, Result]) -> Work[Message]:
+    topics = yield from by_topic(parts)
+    Topic = DeleteShareGroupStateResponse.DeleteStateResult
+    return DeleteShareGroupStateResponse([Topic(topic_id, results) for topic_id, results in topics.items()])
