@@ -394,6 +394,60 @@ ADMIN |= {
         ),
     ),
 }
+PRINCIPALS = (5, b"User:a", "alice", ":a", "User:", ["User:a", 5])
+HMACS = (None, 5, ["a"], 1.5, True)
+
+ADMIN |= {
+    "create_delegation_token": (
+        lambda admin, given: admin.create_delegation_token(given),
+        [each for each in PRINCIPALS if not isinstance(each, list)],
+    ),
+    "create_delegation_token renewers": (
+        lambda admin, given: admin.create_delegation_token(renewers=given),
+        [None, 5, "User:a", ["alice"], ["User:a", 5]],
+    ),
+    "create_delegation_token lifetime": (
+        lambda admin, given: admin.create_delegation_token(max_lifetime_ms=given),
+        LIMITS,
+    ),
+    "renew_delegation_token": (lambda admin, given: admin.renew_delegation_token(given), HMACS),
+    "renew_delegation_token period": (lambda admin, given: admin.renew_delegation_token(b"a", given), LIMITS),
+    "expire_delegation_token": (lambda admin, given: admin.expire_delegation_token(given), HMACS),
+    "expire_delegation_token period": (
+        lambda admin, given: admin.expire_delegation_token(b"a", given),
+        [each for each in LIMITS if each != -1],
+    ),
+    "describe_delegation_tokens": (
+        lambda admin, given: admin.describe_delegation_tokens(given),
+        [5, "User:a", ["alice"], ["User:a", 5]],
+    ),
+    "update_features": (
+        lambda admin, given: admin.update_features(given),
+        [None, 5, "f", ["f"], {5: 1}, {"f": "1"}, {"f": True}, {"f": -1}, {"f": 1 << 15}],
+    ),
+    "unregister_broker": (
+        lambda admin, given: admin.unregister_broker(given),
+        [None, "1", b"1", True, 1.5, -1, 1 << 31],
+    ),
+    "client_instance_id": (lambda admin, given: admin.client_instance_id(given), NUMBERS),
+    "describe_share_groups": (lambda admin, given: admin.describe_share_groups(given), GROUP_IDS),
+    "delete_share_groups": (lambda admin, given: admin.delete_share_groups(given), GROUP_IDS),
+    "list_share_group_offsets": (lambda admin, given: admin.list_share_group_offsets(given), TEXTS),
+    "list_share_group_offsets of": (lambda admin, given: admin.list_share_group_offsets("g", given), SEVERAL),
+    "alter_share_group_offsets": (lambda admin, given: admin.alter_share_group_offsets(given, {T0: 1}), TEXTS),
+    "alter_share_group_offsets of": (
+        lambda admin, given: admin.alter_share_group_offsets("g", given),
+        [None, *keyed(*NUMBERS)],
+    ),
+    "delete_share_group_offsets": (lambda admin, given: admin.delete_share_group_offsets(given, "t"), TEXTS),
+    "delete_share_group_offsets of": (
+        lambda admin, given: admin.delete_share_group_offsets("g", given),
+        TOPICS,
+    ),
+}
+CONSUMER["client_instance_id"] = (lambda consumer, given: consumer.client_instance_id(given), NUMBERS)
+PRODUCER["client_instance_id"] = (lambda producer, given: producer.client_instance_id(given), NUMBERS)
+
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
 
 #: Methods without such arguments, or with a separate table: tests/sdk/producer/test_producer.py has one for records.
@@ -413,7 +467,7 @@ OTHERS = {
         *{"begin_transaction", "client_id", "drain", "metrics", "send", "send_arrow", "send_many", "start"},
         "transaction",
     },
-    "Admin": {"client_id", "close", "describe_cluster", "list_topics", "metrics", "start"},
+    "Admin": {"client_id", "close", "describe_cluster", "describe_metadata_quorum", "list_topics", "metrics", "start"},
 }
 
 

@@ -115,6 +115,7 @@ class UnsupportedMechanism(LoginRefused):
 
     def __init__(self, mechanism: str) -> None:
         super().__init__(f"Unsupported SASL mechanism {mechanism:.100}")
+        self.args = (mechanism,)
 
 
 class Challenge(NamedTuple):

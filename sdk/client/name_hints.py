@@ -28,7 +28,6 @@ NAMES: Final[Mapping[str, str]] = {
     "use RebalanceListener of kafkawire, whose methods are on_assigned, on_revoked and on_lost": (
         "AbstractConsumerRebalanceListener ConsumerRebalanceListener"
     ),
-    "use ConfigResourceType of kafkawire": "ResourceType",
     "use delete_records of Admin: delete_records({partition: offset})": "RecordsToDelete",
     "use list_group_offsets_of and alter_group_offsets of Admin": "ConsumerGroupTopicPartitions",
     "use OffsetTimestamp of kafkawire": "OffsetSpec",
@@ -40,7 +39,6 @@ NAMES: Final[Mapping[str, str]] = {
     ),
     "use Broker of kafkawire.testing": "Broker EmbeddedKafka KafkaBroker MockCluster",
     "use ConfigChange of kafkawire": "AlterConfigOp",
-    "not supported yet; on the roadmap: quotas, users, ACLs": "AclBinding",
     "catch KafkaWireError of kafkawire, the base of all errors": "KafkaError KafkaException",
     "catch RequestTimedOut or DeliveryTimedOut of kafkawire.errors": "KafkaTimeoutError",
     "catch ConnectFailed or ConnectionLost of kafkawire.errors": "KafkaConnectionError NoBrokersAvailable",

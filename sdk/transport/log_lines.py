@@ -29,6 +29,7 @@ __all__ = ["LATE_LINES_MAX", "LOGGERS", "PATIENCE_SECONDS", "begin_io_thread", "
 #: The loggers of the clients and the broker. Spark's workers use the Spark loggers, and kazoo uses the kazoo logger.
 LOGGERS: Final = (
     "kafkawire.broker",
+    "kafkawire.broker.authorizer",
     "kafkawire.broker.requests",
     "kafkawire.client",
     "kafkawire.consumer",

@@ -42,25 +42,39 @@ ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 OUR_OWN = {
     "ACKNOWLEDGE_GAP",
     "Acks",
+    "CONNECTION_CREATION_RATE",
+    "CONSUMER_BYTE_RATE",
     "CONSUMER_PROTOCOL_TYPE",
+    "CONTROLLER_MUTATION_RATE",
+    "CREATE_PARTITIONS_FIRST_WITH_STRICT_QUOTA",
+    "CREATE_TOPICS_FIRST_WITH_STRICT_QUOTA",
+    "DELETE_TOPICS_FIRST_WITH_STRICT_QUOTA",
     "DeliveryState",  # `RecordState` of a server's class, which the tables of Kafka do not have
     "END_TXN_LAST_BEFORE_TV_2",
     "KAFKA_RELEASE",
     "LEADER_DURING_DELETION",  # `LeaderAndIsr.LeaderDuringDelete` of Apache Kafka 3.9, which 4.0 removed
-    "OffsetTimestamp",
     "LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL",
     "LIST_OFFSETS_FIRST_WITH_EARLIEST_PENDING_UPLOAD",
     "LIST_OFFSETS_FIRST_WITH_LATEST_TIERED",
     "LIST_OFFSETS_FIRST_WITH_MAX_TIMESTAMP",
     "METADATA_FIRST_WITH_RELIABLE_EPOCHS",
     "METADATA_FRAME_VERSION",
+    "OffsetTimestamp",
     "PRODUCE_LAST_BEFORE_TV_2",
+    "PRODUCER_BYTE_RATE",
+    "QUOTA_CLIENT_ID",
+    "QUOTA_IP",
+    "QUOTA_USER",
+    "QuotaMatchType",
+    "REQUEST_PERCENTAGE",
+    "SCRAM_ITERATIONS_MAX",
+    "SCRAM_ITERATIONS_MIN",
+    "ShareAcquireMode",  # of a server's class, which the tables of Kafka do not have
     "TOPIC_NAME_CHARACTERS_MAX",
     "TOPIC_NAME_PATTERN",
     "TRANSACTION_VERSION_FEATURE",
-    "TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2",
-    "ShareAcquireMode",  # of a server's class, which the tables of Kafka do not have
     "TransactionVersion",
+    "TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2",
     "UNKNOWN_OFFSET",
 }
 

@@ -43,8 +43,12 @@ class LoginRefused(Exception):
     """
 
     def __init__(self, detail: str, reason: str = "") -> None:
-        super().__init__(reason or detail)
+        super().__init__(detail, reason)
         self.detail = detail
+        self.reason = reason or detail
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class InvalidCredentials(LoginRefused):
@@ -57,6 +61,7 @@ class InvalidCredentials(LoginRefused):
 
     def __init__(self, mechanism: str, reason: str) -> None:
         super().__init__(_invalid_credentials("authentication", mechanism), reason)
+        self.args = mechanism, reason
         #: The text for a client that has logged in before on the same connection.
         self.detail_of_reauthentication = _invalid_credentials("re-authentication", mechanism)
 
@@ -70,6 +75,7 @@ class LoginAborted(LoginRefused):
 
     def __init__(self, reason: str) -> None:
         super().__init__("", reason)
+        self.args = (reason,)
 
 
 class Exchange(Protocol):

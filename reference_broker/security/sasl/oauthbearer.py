@@ -73,9 +73,13 @@ class TokenRejected(Exception):
     """
 
     def __init__(self, reason: str, status: str = INVALID_TOKEN, scope: str | None = None) -> None:
-        super().__init__(reason)
+        super().__init__(reason, status, scope)
+        self.reason = reason
         self.status = status
         self.scope = scope
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class TokenValidator(Protocol):
