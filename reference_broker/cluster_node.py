@@ -226,6 +226,11 @@ class ClusterNode:
         return frozenset({self._roles.between_brokers, self._roles.controller})
 
     @property
+    def is_registered(self) -> bool:
+        """Whether the cluster knows that the broker is alive."""
+        return self._opened is not None and self._opened.membership.is_registered
+
+    @property
     def membership(self) -> Membership | None:
         """The membership; None while there is none."""
         return None if self._opened is None else self._opened.membership

@@ -240,6 +240,11 @@ class Core:
             "verifier": self._verifier,
         }
 
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller of its cluster."""
+        return self._sources.is_controller()
+
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due at `now_ms`."""
         self.timers.fire(now_ms)

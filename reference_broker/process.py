@@ -16,6 +16,7 @@ from kafkawire.reference_broker.config.cluster_options import split_options
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.config.security_settings import split_listener_options
 from kafkawire.reference_broker.network.event_loop import loop_factory
+from kafkawire.reference_broker.network.service_notices import READY, STOPPING, notify
 from kafkawire.reference_broker.server import Broker, Data
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.transport.wire import Address
@@ -77,8 +78,10 @@ def serve(
         try:
             if started is not None:
                 started(broker)
+            notify(READY)
             await stopped.wait()
         finally:
+            notify(STOPPING)
             await broker.stop()
             _end_if_stuck(broker)
 

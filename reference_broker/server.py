@@ -44,7 +44,9 @@ from kafkawire.reference_broker.network.outlets import PlainOutlet
 from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler, Scope
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.request_times import RequestObserver, RequestWatch
 from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.requests.slow_requests import SlowRequests
 from kafkawire.reference_broker.security.quotas.connection_rates import listener_rates
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
@@ -62,6 +64,7 @@ from kafkawire.sdk.transport.wire import Address, Wire
 
 if TYPE_CHECKING:
     from kafkawire.reference_broker.cluster_node import ClusterNode, OpenRegistry
+    from kafkawire.reference_broker.network.http_server import HttpServer
 
 __all__ = ["BackgroundBroker", "Broker", "Data"]
 
@@ -160,8 +163,27 @@ class Broker:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ends_timer: asyncio.TimerHandle | None = None
         self._clock = BrokerClock(wall_ms)
+        observers: list[RequestObserver] = []
+        self._http: HttpServer | None = None
+        if self.options.metrics_listen:
+            # Few brokers in tests need these.
+            from kafkawire.reference_broker.metrics.pages import Pages
+            from kafkawire.reference_broker.metrics.request_metrics import RequestMetrics
+            from kafkawire.reference_broker.network.http_server import HttpServer
+            from kafkawire.reference_broker.network.loop_delay import LoopDelay
+
+            requests = RequestMetrics(lambda: self.core.metadata.image.topics_by_id)
+            listen = Address.parse("metrics_listen", self.options.metrics_listen, lowest_port=0)
+            pages = Pages(self, requests)
+            self._http = HttpServer(listen, pages.answer)
+            self._loop_delay = LoopDelay(pages.loop_delay.add)
+            observers.append(requests)
+        if self.options.slow_request_ms:
+            observers.append(SlowRequests(self.options.slow_request_ms))
+        self._watch = RequestWatch(observers, monotonic_ns) if observers else None
         self._stopping = asyncio.Lock()
         self.is_stuck = False
+        self._unready = "it has not been started"
 
     @property
     def address(self) -> Address:
@@ -200,6 +222,36 @@ class Broker:
         return self._core
 
     @property
+    def metrics_address(self) -> Address | None:
+        """The address of the option `metrics_listen`, with the actual port; None if metrics are not served."""
+        return None if self._http is None else self._http.address
+
+    # Observed: read by the metrics.
+
+    @property
+    def running_core(self) -> Core | None:
+        """The core; None if the broker is not running."""
+        return self._core
+
+    @property
+    def unready_reason(self) -> str:
+        """Why clients cannot use the broker now; empty if they can."""
+        if not self._unready and self.node is not None and not self.node.is_registered:
+            return "it is not registered in its cluster"
+        return self._unready
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """The sessions of all connections."""
+        return [wire.session for wire in self._wires]
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory of all connections."""
+        budgets = () if self._core is None else (self._shared.budget, self._shared_between.budget)
+        return sum(budget.received_bytes + budget.unsent_bytes for budget in budgets)
+
+    @property
     def _between_brokers(self) -> frozenset[str]:
         """The names of the listeners that only brokers use, which have no connection limits."""
         return frozenset() if self.node is None else self.node.listeners_between_brokers
@@ -222,7 +274,16 @@ class Broker:
             if self._core is not None:
                 raise LocalProtocolError("the broker is already running")
             guard_loggers()
-            await self._start()
+            self._unready = "it is starting"
+            if self._http is not None:
+                await self._http.start()
+                self._loop_delay.start()
+            try:
+                await self._start()
+            except BaseException:
+                await self._stop_http("it could not be started")
+                raise
+            self._unready = ""
 
     async def _start(self) -> None:
         options = self.options
@@ -343,6 +404,7 @@ class Broker:
                 await self._stop(self._core)
 
     async def _stop(self, core: Core) -> None:
+        self._unready = "it is stopping"
         if self.node is not None:
             await self.node.shut_down()
             if self._core is None:  # killed
@@ -374,6 +436,7 @@ class Broker:
             await self._close(core)
             if self.node is not None:
                 await self.node.leave()
+            await self._stop_http()
 
     async def _close(self, core: Core) -> None:
         """Sync everything on other threads, so that a hung disk can be reported."""
@@ -395,6 +458,7 @@ class Broker:
     async def kill(self) -> None:
         """Stop as in a crash, without sending, syncing or writing the clean-shutdown file."""
         await self._stop_listening()
+        await self._stop_http()
         core, self._core = self._core, None
         if core is not None:
             for wire in list(self._wires):
@@ -404,6 +468,12 @@ class Broker:
             if self.node is not None:
                 self.node.abandon()
             core.abandon()
+
+    async def _stop_http(self, reason: str = "it has been stopped") -> None:
+        self._unready = reason
+        if self._http is not None:
+            self._loop_delay.stop()
+            await self._http.stop()
 
     async def _stop_listening(self) -> None:
         acceptors, self._acceptors = self._acceptors, []
@@ -423,7 +493,16 @@ class Broker:
         login = self._doors.login(peer.listener.name)
 
         def session(wire: Wire) -> Session:
-            return Session(core.requests, wire, peer, self._clock, loop.call_soon, sends_files=True, login=login)
+            return Session(
+                core.requests,
+                wire,
+                peer,
+                self._clock,
+                loop.call_soon,
+                sends_files=True,
+                login=login,
+                watch=self._watch,
+            )
 
         def closed(wire: ClientWire) -> None:
             del self._wires[wire]
@@ -519,6 +598,11 @@ class BackgroundBroker:
     def addresses(self) -> dict[str, Address]:
         """The addresses to which clients connect, keyed by listener name."""
         return self._broker.addresses
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """See `Broker.metrics_address`."""
+        return self._broker.metrics_address
 
     def start(self) -> None:
         """Start the thread and wait until the broker listens.

@@ -40,6 +40,7 @@ __all__ = [
     "PUSHDOWN",
     "PYTHON_3_12",
     "SPARK",
+    "SYSTEMD",
     "Need",
     "java_home",
 ]
@@ -118,6 +119,8 @@ KCAT = Need("the program kcat", lambda: shutil.which("kcat") is not None, lambda
 
 #: The first Python with eager tasks, and with `__buffer__` in classes; its stand-in in `tests/hostile.py` cannot raise.
 PYTHON_3_12 = Need("Python 3.12", lambda: sys.version_info >= (3, 12))
+
+SYSTEMD = Need("the program systemd-analyze", lambda: shutil.which("systemd-analyze") is not None)
 
 LINUX = Need("Linux", lambda: sys.platform == "linux")
 FULL_DEVICE = Need("a device that is always full", Path("/dev/full").exists)

@@ -18,7 +18,7 @@ from kafkawire.testing import Broker
 from tests.guide import ROOT, run
 
 #: Examples that other modules run.
-ELSEWHERE = {"decoding_proxy.py", "own_api"}
+ELSEWHERE = {"container", "decoding_proxy.py", "own_api", "systemd"}
 
 
 @pytest.fixture(scope="module")

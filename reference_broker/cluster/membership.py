@@ -28,7 +28,12 @@ from kafkawire.reference_broker.cluster.controller.replica_assignment import Sta
 from kafkawire.reference_broker.cluster.controller_client import ControllerClient
 from kafkawire.reference_broker.cluster.links import Done, Links
 from kafkawire.reference_broker.cluster.log_failures import LogFailures
-from kafkawire.reference_broker.cluster.registration import BrokerDetails, Registration, registration_patience_ms
+from kafkawire.reference_broker.cluster.registration import (
+    BrokerDetails,
+    Registration,
+    RegistrationState,
+    registration_patience_ms,
+)
 from kafkawire.reference_broker.cluster.registry_acls import RegistryAcls
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
 from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs
@@ -246,6 +251,11 @@ class Membership:
             is_secure=self._is_secure,
             deletes_topics=cluster.delete_topic_enable,
         )
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the broker is registered in the current session."""
+        return self.registration.state is RegistrationState.REGISTERED
 
     @property
     def epoch(self) -> int:

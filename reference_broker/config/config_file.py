@@ -1,8 +1,9 @@
 """Read a broker's configuration file in the format of Kafka's `server.properties`; its entries become options.
 
 Files written for Apache Kafka are accepted: controller listeners are left out, and times may be in hours or minutes.
-With `zookeeper.connect`, the broker belongs to a cluster, and cluster options are accepted too. Entries without effect
-are collected for reporting; entries that would be unsafe to ignore are refused (`unserved_configs.py`).
+Options that only this broker has go by their own names. With `zookeeper.connect`, the broker belongs to a cluster, and
+cluster options are accepted too. Entries without effect are collected for reporting; entries that would be unsafe to
+ignore are refused (`unserved_configs.py`).
 
 Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs`, `ZkConfigs` in Apache Kafka.
 """
@@ -41,6 +42,9 @@ _DATA: Final = ("log.dirs", "log.dir")
 _ZOOKEEPER: Final = "zookeeper.connect"
 _ROLES: Final = "process.roles"
 
+#: The options that Kafka does not have.
+_OWN: Final = frozenset(BrokerOptions.OPTIONS) - frozenset(BrokerOptions.KAFKA_NAMES.values())
+
 _SERVED_IN_CLUSTERS: Final = frozenset(ClusterOptions.KAFKA_NAMES)
 
 #: Where a broker in a cluster listens by default: on all addresses, as in Kafka, since other brokers connect to it.
@@ -55,7 +59,8 @@ class ConfigFile(NamedTuple):
 
     Attributes:
         path: the file.
-        options: see `BrokerOptions` and `ClusterOptions`; keyed by Kafka's names; also those of single listeners.
+        options: see `BrokerOptions` and `ClusterOptions`; keyed by Kafka's names, or by the names of options that Kafka
+            does not have; also those of single listeners.
         data_dir: the folder for the broker's files; None if not given.
         without_effect: why an entry has no effect, or not the effect that the file asks for, keyed by name.
         lines: the line number of each name.
@@ -103,7 +108,9 @@ def read_config(path: str | Path) -> ConfigFile:
         known = name if name in of_cluster else _SYNONYMS.get(name, name)
         if known != name and known in values:
             without_effect[name] = f"without effect: {known} is given, too"
-        elif known in BrokerOptions.KAFKA_NAMES or known in of_cluster or is_known_for_listeners(known):
+        elif (
+            known in BrokerOptions.KAFKA_NAMES or known in of_cluster or is_known_for_listeners(known) or known in _OWN
+        ):
             found[known] = value
             lines[known] = lines[name]
         elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):

@@ -182,6 +182,8 @@ class BrokerKeywords(ClusterKeywords, total=False):
     allow_everyone_if_no_acl_found: bool
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
+    metrics_listen: str
+    slow_request_ms: int
     log_cleanup_policy: Literal["compact", "delete", "compact,delete", "delete,compact"]
     compression_gzip_level: int
     compression_lz4_level: int

@@ -34,6 +34,7 @@ from kafkawire.sdk.options import (
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, Here
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 
@@ -128,6 +129,11 @@ def _kafka(name: str) -> Any:
 def _unset(name: str) -> Any:
     """Declare a text option that is empty, because Kafka's default does not suit a broker with one listener."""
     return text("", kafka=BROKER_CONFIGS[name].name)
+
+
+def _read_metrics_listen(name: str, value: object) -> str:
+    given = read_text(name, value) or ""
+    return str(Address.parse(name, given, lowest_port=0)) if given.strip() else ""
 
 
 def _secret(name: str, value: object) -> Secret | None:
@@ -244,6 +250,10 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
         allow_everyone_if_no_acl_found: whether anybody may use a resource for which there are no ACLs at all.
         memory_disk_bytes: the capacity of a broker without files; once it is used up, the broker's disk is full.
         event_loop: the broker's event loop; `uvloop` requires that package.
+        metrics_listen: where to serve the broker's metrics and its health over HTTP, as `host:port`; if empty, nowhere.
+            There is no login, so this should be a private address.
+        slow_request_ms: how long a request may take before it is logged, with where its time went; 0 for no log. Waits
+            that the client asked for do not count, such as a fetch's for new records.
     """
 
     __slots__ = ("_given", "_of_listeners")
@@ -334,6 +344,8 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
     allow_everyone_if_no_acl_found: bool = flag(False, kafka="allow.everyone.if.no.acl.found")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
+    metrics_listen: str = option("", _read_metrics_listen, "str")
+    slow_request_ms: int = number(0, 0)
 
     ORDERS = (
         Order(

@@ -63,7 +63,7 @@ _REASONS: Final = (
     (r"early\.start\.listeners", "this broker reads all ACLs before it accepts connections"),
     (r"authorizer\.zookeeper\..*", "ACLs are kept in the ZooKeeper of zookeeper.connect"),
     (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),
-    (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "the broker's metrics are not reported"),
+    (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "metrics are served by the option metrics_listen, not reported"),
     (r"(leader|follower)\.replication\.throttled\..*", "this is only configured while the broker runs"),
     (r"(replica\.)?alter\.log\.dirs\..*", "this broker does not move replicas between log directories"),
     (r"(controller\.quorum|metadata|broker\.(heartbeat|session)|initial\.broker\.registration)\..*|process\.roles",

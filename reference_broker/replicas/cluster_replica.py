@@ -13,8 +13,8 @@ Source: `Partition` in Apache Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -43,7 +43,7 @@ from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["ClusterReplica", "IsrKeeper", "Surroundings"]
+__all__ = ["ClusterReplica", "IsrChanges", "IsrKeeper", "Surroundings"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -60,6 +60,24 @@ class IsrKeeper(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class IsrChanges:
+    """Counts the changes to the ISRs of all partitions that a broker leads.
+
+    Attributes:
+        shrinks: how many have removed replicas.
+        expands: how many have added replicas.
+    """
+
+    shrinks: int = 0
+    expands: int = 0
+
+    def count(self, before: Collection[int], after: Collection[int]) -> None:
+        """Count a change."""
+        self.shrinks += not set(before) <= set(after)
+        self.expands += not set(after) <= set(before)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a broker's replicas know about their cluster.
@@ -74,6 +92,7 @@ class Surroundings:
         follower_moved: called when more of a follower's log is durable, or the log's start offset has increased, since
             its next fetch may depend on that (see `Fetchers.moved`); None if nothing is fetched.
         quota: the quota on what this broker sends to followers; None for no quota.
+        isr_changes: counts the changes that the controller has committed.
     """
 
     broker_id: int
@@ -84,6 +103,7 @@ class Surroundings:
     rack_of: Callable[[int], str | None] | None = None
     follower_moved: Callable[[Partition], None] | None = None
     quota: ReplicationQuota | None = None
+    isr_changes: IsrChanges = field(default_factory=IsrChanges)
 
 
 class ClusterReplica(Replica):
@@ -119,6 +139,11 @@ class ClusterReplica(Replica):
         self._end_watchers = Watchers()
         self._appended_bytes = 0
         super().__init__(log, on_role)
+
+    @property
+    def isr_changes(self) -> IsrChanges:
+        """The changes to the ISRs of all partitions that this broker leads."""
+        return self._surroundings.isr_changes
 
     @property
     def isr(self) -> tuple[int, ...]:
@@ -281,6 +306,7 @@ class ClusterReplica(Replica):
         if self.term is not None:
             self.term = self.term._replace(isr=in_sync.isr, partition_epoch=in_sync.partition_epoch)
         if in_sync.isr != before:
+            self._surroundings.isr_changes.count(before, in_sync.isr)
             _log.info(
                 "%s: the in-sync replicas are %s; they were %s before", self.log.folder, list(in_sync.isr), list(before)
             )

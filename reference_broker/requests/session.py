@@ -19,6 +19,7 @@ from kafkawire.reference_broker.requests.delayed_operations import Answer, Delay
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.error_responses import error_response
 from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.request_times import RequestTimes, RequestWatch
 from kafkawire.reference_broker.requests.session_login import ListenerLogin, SessionLogin
 from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
@@ -27,7 +28,7 @@ from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
-from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.wire import Wire
@@ -88,6 +89,7 @@ class Session:
             request that completed it.
         sends_files: whether the wire accepts `FileSlice`s; if not, they are read into memory.
         login: how clients log in; None if they need not.
+        watch: measures the requests; None if nobody observes them.
 
     Attributes:
         peer: the client.
@@ -107,6 +109,7 @@ class Session:
         *,
         sends_files: bool = False,
         login: ListenerLogin | None = None,
+        watch: RequestWatch | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._services = dispatcher.services
@@ -116,6 +119,10 @@ class Session:
         self._clock = clock
         self._defer = defer
         self._sends_files = sends_files
+        self._watch = watch
+        #: When each of the queued frames arrived; empty if requests are not measured.
+        self._arrivals_ns: deque[int] = deque()
+        self._times: RequestTimes | None = None
         self._protocol = ServerConnection(dispatcher.served, dispatcher.apis, dispatcher.frame_bytes_max)
         self.take: Callable[[Buffer], None] = self.handle
         self._frames: deque[Buffer] = deque()
@@ -123,8 +130,9 @@ class Session:
         self._outgoing_bytes = 0
         self._now_ms = clock()
         self._delayed: DelayedOperation | None = None
-        #: The size in bytes of the delayed request, if there is one.
+        #: The size in bytes of the delayed request, if there is one, and its API.
         self._delayed_bytes = 0
+        self._delayed_api: Api | None = None
         self._is_writing_blocked = False
         self._muted: Timer | None = None
         #: Whether a failed login waits for its answer.
@@ -143,6 +151,11 @@ class Session:
     def is_waiting(self) -> bool:
         """Whether the client is waiting for the broker, rather than the broker for the client."""
         return self._delayed is not None or self._muted is not None
+
+    @property
+    def delayed_api(self) -> Api | None:
+        """The API of the delayed request; None if there is none."""
+        return None if self._delayed is None else self._delayed_api
 
     @property
     def is_unanswered(self) -> bool:
@@ -182,11 +195,15 @@ class Session:
             self.has_dropped = True
         else:
             self._frames.extend(frames)
+            if self._watch is not None:
+                now_ns = self._watch.clock_ns()
+                while len(self._arrivals_ns) < len(self._frames):
+                    self._arrivals_ns.append(now_ns)
             self._work()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_ending = True
-        self._frames.clear()
+        self._drop_frames()
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
             self._cancel(delayed.cancel)
@@ -221,9 +238,13 @@ class Session:
         """Accept no more requests; a delayed response is still sent."""
         self._is_ending = True
         self.has_dropped = bool(self._frames)
-        self._frames.clear()
+        self._drop_frames()
 
     # Internals.
+
+    def _drop_frames(self) -> None:
+        self._frames.clear()
+        self._arrivals_ns.clear()
 
     def _work(self) -> None:
         """Handle queued requests for a limited time."""
@@ -235,7 +256,10 @@ class Session:
             elif now_ms > until_ms:
                 self._defer(self._work)
                 break
-            self._guarded(self.take, self._frames.popleft())
+            frame = self._frames.popleft()
+            if self._watch is not None:
+                self._times = RequestTimes(self._arrivals_ns.popleft(), self._watch.clock_ns())
+            self._guarded(self.take, frame)
         self._write()
         self._pause_or_resume()
 
@@ -283,7 +307,7 @@ class Session:
         self._close()
 
     def _close(self) -> None:
-        self._frames.clear()
+        self._drop_frames()
         self._write()
         self._wire.close()
 
@@ -304,6 +328,7 @@ class Session:
         else:
             self._delayed = answer
             self._delayed_bytes = request.size_bytes
+            self._delayed_api = request.api
             self._take_steps(request, call, answer, self._services.timers.jumped_ms)
 
     def answer(self, request: Request, call: Call) -> Answer:
@@ -314,7 +339,7 @@ class Session:
 
     def hold(self) -> None:
         self._is_held = True
-        self._frames.clear()
+        self._drop_frames()
         self._pause_or_resume()
 
     def end(self) -> None:
@@ -336,6 +361,8 @@ class Session:
             self._respond_late(request, call, answer, answer.response)
         else:
             _pause(call)
+            if self._watch is not None and self._times is not None:
+                self._times.handled_ns = self._watch.clock_ns()
             answer.then(
                 lambda response: self._defer(partial(self._finish, request, call, response)),
                 lambda failure: self._defer(partial(self._give_up, failure)),
@@ -374,7 +401,9 @@ class Session:
             self._respond(request, call, None)
 
     def _respond(self, request: Request, call: Call, response: Message | None) -> None:
-        throttling = self._throttling
+        watch, times, throttling = self._watch, self._times, self._throttling
+        if watch is not None and times is not None:
+            watch.answered(times)
         if throttling is not None and throttling.is_needed(call):
             throttling.answered(call, request.size_bytes, response)
         try:
@@ -382,8 +411,8 @@ class Session:
         except LocalProtocolError:
             name = request.api.name
             self._lines.exception(("response", name), call.now_ms, "could not write the response to %s", name)
-            failed = finished(error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, ""))
-            parts = self._protocol.respond(request, failed)
+            response = finished(error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, ""))
+            parts = self._protocol.respond(request, response)
         for part in parts:
             self._outgoing.append(self._part(part))
             self._outgoing_bytes += len(part)
@@ -391,6 +420,8 @@ class Session:
             self._write()
         if throttling is not None and call.time is not None:
             throttling.encoded(call)
+        if watch is not None and times is not None:
+            watch.sent(request, call, response, times)
         if call.throttle_ms:
             self._muted = self._services.timers.at(self._clock() + call.throttle_ms, self._unmute)
 

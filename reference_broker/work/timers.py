@@ -82,6 +82,10 @@ class Timers:
         self._turns: deque[Timer] = deque()
         self._is_turn_taken = False
 
+    def __len__(self) -> int:
+        """Return the number of timers, including some that have been cancelled."""
+        return len(self._heap)
+
     @property
     def jumped_ms(self) -> int:
         """The sum of all clock jumps. Deadlines stored elsewhere have this sum subtracted."""

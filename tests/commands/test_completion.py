@@ -45,7 +45,10 @@ class Shell:
         ("kafkawire codegen show --form c", ["construct"]),
         ("kafkawire demo --sp", ["--spark"]),
         ("kafkawire pipeline audit --fail", ["--fail-on"]),
-        ("kafkawire broker --", ["--data", "--ephemeral", "--config", "--listen", "--option", "--help"]),
+        (
+            "kafkawire broker --",
+            ["--data", "--ephemeral", "--config", "--listen", "--option", "--check", "--json", "--help"],
+        ),
         ("kafkawire broker --ephemeral --l", ["--listen"]),
         ("kafkawire dump --max", ["--max-bytes", "--max-batch-bytes"]),
         ("kafkawire dump file --js", ["--json"]),

@@ -80,6 +80,11 @@ class Upkeep:
         """Apply new limits from the next check on; `is_cleaner_enabled` does not change."""
         self._limits = limits._replace(is_cleaner_enabled=self._limits.is_cleaner_enabled)
 
+    @property
+    def failed_logs(self) -> int:
+        """The number of logs whose upkeep has failed."""
+        return len(self._failed)
+
     def stop(self) -> None:
         """Start no more work."""
         self._jobs.stop()

@@ -68,7 +68,7 @@ def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_help_begins_with_what_is_needed_first():
     shown = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True)
     options = re.findall("^  (--[a-z]+)", shown.stdout, re.MULTILINE)
-    assert options == ["--data", "--ephemeral", "--config", "--listen", "--option"]
+    assert options == ["--data", "--ephemeral", "--config", "--listen", "--option", "--check", "--json"]
 
 
 def test_configuration_file(tmp_path):
@@ -182,6 +182,7 @@ def test_bad_configuration_file(tmp_path, capsys, text, reason):
         (["--ephemeral", "--data", "x"], 2, "--ephemeral and --data are mutually exclusive"),
         (["--ephemeral", "--listen", ":0", "--option", "listeners=A://:0"], 2, "are mutually exclusive"),
         (["--ephemeral", "--config", "/no/such/file"], 1, "/no/such/file"),
+        (["--ephemeral", "--json"], 2, "--json requires --check"),
     ],
 )
 def test_arguments_that_do_not_fit(capsys, arguments, status, text):

@@ -291,6 +291,22 @@ def test_the_next_follower_joins_at_its_next_fetch():
     assert bench.wanted() == (1, 2, 3)
 
 
+def test_changes_of_the_isr_are_counted_once_they_are_committed():
+    bench = LeaderBench(isr=(1, 2)).lead()
+    changes = bench.replica.isr_changes
+    bench.append()
+    bench.pass_time(2 * LAG_MAX_MS)
+    assert (changes.shrinks, changes.expands) == (0, 0)
+    bench.answer((1,))
+    assert (changes.shrinks, changes.expands) == (1, 0)
+    bench.fetch_all(2)
+    bench.answer(ErrorCode.INELIGIBLE_REPLICA)
+    assert (changes.shrinks, changes.expands) == (1, 0)
+    bench.fetch_all(2)
+    bench.answer((1, 2))
+    assert (changes.shrinks, changes.expands) == (1, 1)
+
+
 def test_who_is_in_sync_is_not_asked_for():
     bench = LeaderBench().lead()
     bench.append()

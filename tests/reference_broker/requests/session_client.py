@@ -1,4 +1,4 @@
-"""A session on a wire that records, and its client; the test runs what the session defers."""
+"""A client of a session: it sends requests over a wire that records the responses, and runs deferred calls."""
 
 from __future__ import annotations
 

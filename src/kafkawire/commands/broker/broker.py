@@ -11,20 +11,16 @@ import logging
 from collections.abc import Sequence
 
 from kafkawire.commands.arguments import Parser
+from kafkawire.commands.broker.settings import DEFAULT_LISTEN, read_settings
 from kafkawire.commands.streams import announce, say
-from kafkawire.reference_broker.config.cluster_options import ClusterOptions
-from kafkawire.reference_broker.config.config_file import ConfigFile, read_config
-from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.config_file import read_config
 from kafkawire.reference_broker.process import serve
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
-from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["parser_for", "run"]
 
 _log = logging.getLogger("kafkawire.broker")
-
-_LISTEN = "127.0.0.1:9092"
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
@@ -36,16 +32,22 @@ def run(program: str, arguments: Sequence[str]) -> int:
     """
     parser = parser_for(program)
     given = parser.parse_args(arguments)
+    if given.json and not given.check:
+        parser.error("--json requires --check")
+    if given.check:
+        return _check(parser, given)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     config = None
     try:
         config = None if given.config is None else read_config(given.config)
-        options, data = _settings(parser, given, config)
-        files = "in memory only" if data is None else f"files in {data}"
+        for remark in () if config is None else config.remarks():
+            _log.warning("%s", remark)
+        settings = read_settings(parser, given, config)
+        files = "in memory only" if settings.data is None else f"files in {settings.data}"
         serve(
-            Address.parse("--listen", given.listen or _LISTEN, lowest_port=0),
-            data,
-            options,
+            settings.listen,
+            settings.data,
+            settings.options,
             lambda broker: announce(f"kafkawire broker on {_addresses(broker)}, {files}", _log),
         )
     except ConfigurationError as error:
@@ -64,30 +66,20 @@ def _addresses(broker: Broker) -> str:
     return " ".join(f"{name}://{address}" for name, address in broker.addresses.items())
 
 
-def _settings(
-    parser: Parser, given: argparse.Namespace, config: ConfigFile | None
-) -> tuple[dict[str, object], str | None]:
-    """Return the options and the folder (None for no files); the command line overrides the properties file."""
-    for remark in () if config is None else config.remarks():
-        _log.warning("%s", remark)
-    known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
-    own = {known.get(name, name) for name, _ in given.option}
-    if given.listen is not None:
-        own.add("listeners")
-        if any(name == "listeners" for name, _ in given.option):
-            parser.error("--listen and --option listeners=… are mutually exclusive")
-    options: dict[str, object] = {}
-    if config is not None:
-        options = {name: value for name, value in config.options.items() if known.get(name, name) not in own}
-    options.update(given.option)
-    data = given.data or (None if config is None else config.data_dir)
-    if given.ephemeral:
-        if given.data:
-            parser.error("--ephemeral and --data are mutually exclusive")
-        return options, None
-    if data is None:
-        parser.error("the following arguments are required: --data (or --ephemeral, or log.dirs in --config)")
-    return options, data
+def _check(parser: Parser, given: argparse.Namespace) -> int:
+    """Print what the configuration means; return 0 if the broker would start, and 1 if not."""
+    # Imported here, since a start does not need them.
+    from kafkawire.commands.broker.check import check, refused
+    from kafkawire.commands.broker.report import as_json, as_text
+
+    config = None
+    try:
+        config = None if given.config is None else read_config(given.config)
+        report = check(read_settings(parser, given, config), config)
+    except (KafkaWireError, OSError) as error:
+        report = refused(error, config)
+    print(as_json(report) if given.json else as_text(report), end="")
+    return 0 if report.would_start else 1
 
 
 def parser_for(program: str) -> Parser:
@@ -107,7 +99,7 @@ def parser_for(program: str) -> Parser:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"where to listen; port 0 picks a free port (default: listeners in --config, or {_LISTEN})",
+        help=f"where to listen; port 0 picks a free port (default: listeners in --config, or {DEFAULT_LISTEN})",
     )
     parser.add_argument(
         "--option",
@@ -117,6 +109,13 @@ def parser_for(program: str) -> Parser:
         metavar="NAME=VALUE",
         help="a broker option, by its own name or Kafka's, such as num.partitions=3; repeatable",
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="start nothing: print what the configuration means, what has no effect and what is unsafe; exit with "
+        "status 1 if the broker would not start",
+    )
+    parser.add_argument("--json", action="store_true", help="with --check: print the report as JSON")
     return parser
 
 

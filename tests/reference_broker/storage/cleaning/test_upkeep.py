@@ -83,7 +83,9 @@ def test_failure_concerns_its_log_and_is_reported_once(caplog):
             fail_at(call.number)(call)
 
     bench.disk.plan = plan
+    assert bench.core.upkeep.failed_logs == 0
     bench.advance(FIRST_MS)
+    assert bench.core.upkeep.failed_logs == 1
     fill(bench, 2)
     bench.advance(CHECK_MS)
     assert caplog.text.count("memory:t-0: upkeep failed") == 1

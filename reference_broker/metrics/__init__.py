@@ -1,0 +1,1 @@
+"""The broker's metrics: counted at requests, collected at a scrape, served over HTTP."""
