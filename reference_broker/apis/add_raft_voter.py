@@ -9,22 +9,28 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
 
 @serves(ApiKey.ADD_RAFT_VOTER, scope=Scope.ALONE)
-def handle(call: Call, request: AddRaftVoterRequest, *, metadata: MetadataCache) -> AddRaftVoterResponse:
+def handle(
+    call: Call, request: AddRaftVoterRequest, *, authorizer: Authorizer, metadata: MetadataCache
+) -> AddRaftVoterResponse:
     """Handle AddRaftVoter.
 
     Raises:
-        BrokerError: INCONSISTENT_CLUSTER_ID, or UNSUPPORTED_VERSION.
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, or UNSUPPORTED_VERSION.
     """
+    require_on_cluster(authorizer, call, AclOperation.ALTER, names_operation=False)
     cluster_id = metadata.image.cluster_id
     if request.cluster_id not in (None, cluster_id):
         reason = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from kafkawire.reference_broker.metadata.config_store import Revise
 from kafkawire.reference_broker.metadata.entity_configs import ConfigEntity, EntityConfigStore
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster, not_authorized
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.security.quotas.alterations import (
     Alteration,
     check_alteration,
@@ -25,6 +27,7 @@ from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -38,9 +41,11 @@ _Key = tuple[tuple[str, str | None], ...]
 
 @serves(ApiKey.ALTER_CLIENT_QUOTAS)
 def handle(
-    call: Call, request: AlterClientQuotasRequest, *, entity_configs: EntityConfigStore
+    call: Call, request: AlterClientQuotasRequest, *, authorizer: Authorizer, entity_configs: EntityConfigStore
 ) -> Work[AlterClientQuotasResponse | DelayedOperation]:
     """Handle AlterClientQuotas; the response is delayed until the changes are stored."""
+    if not allows_on_cluster(authorizer, call, AclOperation.ALTER_CONFIGS):
+        return (yield from _denied(request))
     results: dict[_Key, Result] = {}
     revisions: dict[ConfigEntity, Revise] = {}
     owners: dict[ConfigEntity, Result] = {}
@@ -77,6 +82,17 @@ def handle(
 
     entity_configs.change(revisions, changed)
     return parts.respond(response)
+
+
+def _denied(request: AlterClientQuotasRequest) -> Work[AlterClientQuotasResponse]:
+    """Return the answer to a client without the right to change quotas: each entry as it is in the request."""
+    error = not_authorized(ResourceType.CLUSTER)
+    entries = []
+    for entry in request.entries:
+        entity = [EntityData(each.entity_type, each.entity_name) for each in entry.entity]
+        entries.append(Result(error.code, error.detail, entity))
+        yield
+    return AlterClientQuotasResponse(entries=entries)
 
 
 def _both(first: Revise, second: Revise) -> Revise:

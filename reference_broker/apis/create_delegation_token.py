@@ -13,6 +13,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.requests.token_requests import NO_TIME, may_send_token_requests
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.security.delegation_tokens import DelegationTokens, TokenRequest
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_delegation_token import (
@@ -20,6 +21,7 @@ from kafkawire.sdk.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -29,7 +31,7 @@ _NAMES_REQUESTER_SINCE = since(CreateDelegationTokenResponse, "token_requester_p
 
 @serves(ApiKey.CREATE_DELEGATION_TOKEN)
 def handle(
-    call: Call, request: CreateDelegationTokenRequest, *, tokens: DelegationTokens
+    call: Call, request: CreateDelegationTokenRequest, *, authorizer: Authorizer, tokens: DelegationTokens
 ) -> CreateDelegationTokenResponse | DelayedOperation:
     """Handle CreateDelegationToken; the response waits until the token is stored."""
     requester = owner = call.peer.principal
@@ -44,7 +46,8 @@ def handle(
 
     if not may_send_token_requests(call.peer):
         return refused(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
-    # An authorizer would check here that the requester may create tokens of another owner; there is none.
+    if owner != requester and not authorizer.allows(call, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+        return refused(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, NO_TIME)
     if any(renewer.kind != USER for renewer in renewers):
         return refused(ErrorCode.INVALID_PRINCIPAL_TYPE, NO_TIME)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.metadata.entity_configs import EntityConfigStore
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.security.quotas.alterations import QUOTA_KEYS
 from kafkawire.reference_broker.security.quotas.entities import quota_entity
 from kafkawire.reference_broker.security.quotas.filters import read_filter, read_filter_in_registry
@@ -18,6 +20,8 @@ from kafkawire.sdk.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -28,9 +32,12 @@ ValueData = DescribeClientQuotasResponse.ValueData
 
 @serves(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 def handle(
-    call: Call, request: DescribeClientQuotasRequest, *, entity_configs: EntityConfigStore
+    call: Call, request: DescribeClientQuotasRequest, *, authorizer: Authorizer, entity_configs: EntityConfigStore
 ) -> Work[DescribeClientQuotasResponse]:
     """Handle DescribeClientQuotas."""
+    if not allows_on_cluster(authorizer, call, AclOperation.DESCRIBE_CONFIGS):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeClientQuotasResponse(error_code=denied, error_message=None, entries=None)
     read = read_filter_in_registry if entity_configs.is_registry else read_filter
     try:
         wanted = read(request.components, is_strict=request.strict)

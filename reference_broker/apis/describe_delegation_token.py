@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation
 from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.token_requests import may_send_token_requests
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.security.delegation_tokens import DelegationTokens
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.describe_delegation_token import (
@@ -16,6 +18,7 @@ from kafkawire.sdk.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -28,7 +31,7 @@ _NAMES_REQUESTER_SINCE = since(Described, "token_requester_principal_name")
 
 @serves(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def handle(
-    call: Call, request: DescribeDelegationTokenRequest, *, tokens: DelegationTokens
+    call: Call, request: DescribeDelegationTokenRequest, *, authorizer: Authorizer, tokens: DelegationTokens
 ) -> Work[DescribeDelegationTokenResponse]:
     """Handle DescribeDelegationToken."""
     if not may_send_token_requests(call.peer):
@@ -38,8 +41,13 @@ def handle(
     owners = None
     if request.owners is not None:
         owners = {KafkaPrincipal(each.principal_type, each.principal_name) for each in request.owners}
-    # An authorizer would check each token that does not concern the client; there is none.
-    found = tokens.describe(call.peer.principal, owners, lambda token: True)
+
+    def may_describe(token: TokenInformation) -> bool:
+        return authorizer.allows(
+            call, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id
+        ) or authorizer.allows(call, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
+
+    found = tokens.describe(call.peer.principal, owners, may_describe)
     hmacs = [tokens.hmac_of(token.token_id) for token in found]
     names_requester = call.version >= _NAMES_REQUESTER_SINCE
     described = []

@@ -13,9 +13,11 @@ from kafkawire.reference_broker.groups.share.share_groups import Outcomes, Share
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import not_authorized
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import AwaitedParts
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.shares.share_state import UNKNOWN_COUNT, ShareState
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
@@ -24,7 +26,7 @@ from kafkawire.sdk.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, AclOperation, ResourceType
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
@@ -39,6 +41,7 @@ def handle(
     call: Call,
     request: DescribeShareGroupOffsetsRequest,
     *,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     replicas: Replicas,
     share_groups: ShareGroups,
@@ -48,7 +51,7 @@ def handle(
     awaited: AwaitedParts[Group] = AwaitedParts(
         len(request.groups), lambda groups: delayed.complete(DescribeShareGroupOffsetsResponse(groups=groups))
     )
-    describer = _Describer(call, metadata, replicas, share_groups)
+    describer = _Describer(call, authorizer, metadata, replicas, share_groups)
     for number, group in enumerate(request.groups):
         describer.describe(group, partial(awaited.put, number))
         yield
@@ -58,8 +61,16 @@ def handle(
 class _Describer:
     """Describes the offsets of groups."""
 
-    def __init__(self, call: Call, metadata: MetadataCache, replicas: Replicas, share_groups: ShareGroups) -> None:
+    def __init__(
+        self,
+        call: Call,
+        authorizer: Authorizer,
+        metadata: MetadataCache,
+        replicas: Replicas,
+        share_groups: ShareGroups,
+    ) -> None:
         self._call = call
+        self._authorizer = authorizer
         self._metadata = metadata
         self._replicas = replicas
         self._share_groups = share_groups
@@ -71,13 +82,20 @@ class _Describer:
     ) -> None:
         """Describe the offsets of one group: those of all its partitions, or of the given ones."""
         group_id = group.group_id
+        if not self._authorizer.allows(self._call, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
+            put(Group(group_id, error_code=not_authorized(ResourceType.GROUP).code))
+            return
 
         def found(partitions: Partitions | BrokerError) -> None:
             if isinstance(partitions, BrokerError):
                 put(Group(group_id, error_code=partitions.code, error_message=partitions.detail))
             else:
                 topics = self._metadata.image.topics_by_id
-                known = {topic_id: numbers for topic_id, numbers in partitions.items() if topic_id in topics}
+                known = {
+                    topic_id: numbers
+                    for topic_id, numbers in partitions.items()
+                    if topic_id in topics and self._may_describe(topics[topic_id].name)
+                }
                 self._summarize(group_id, known, [], put)
 
         if group.topics is None:
@@ -85,14 +103,20 @@ class _Describer:
             return
         topics = self._metadata.image.topics
         known = {}
-        missing = []
+        missing: list[Topic] = []
+        denied: list[Topic] = []
         for topic in group.topics:
-            if topic.topic_name in topics:
+            if not self._may_describe(topic.topic_name):
+                denied.append(_denied(topic.topic_name, topic.partitions))
+            elif topic.topic_name in topics:
                 known[topics[topic.topic_name].topic_id] = list(topic.partitions)
             else:
                 offsets = [PartitionOffset(number, UNKNOWN_OFFSET) for number in topic.partitions]
                 missing.append(Topic(topic.topic_name, ZERO_UUID, offsets))
-        self._summarize(group_id, known, missing, put)
+        self._summarize(group_id, known, [*missing, *denied], put)
+
+    def _may_describe(self, topic: str) -> bool:
+        return self._authorizer.allows(self._call, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def _summarize(
         self,
@@ -124,3 +148,10 @@ class _Describer:
             return PartitionOffset(number, error_code=error.code, error_message=error.detail or None)
         lag = end_offset - state.start_offset - state.delivery_complete_count
         return PartitionOffset(number, state.start_offset, state.leader_epoch, lag)
+
+
+def _denied(topic: str, numbers: Iterable[int]) -> Topic:
+    """Return the answer about a topic that the client may not describe."""
+    error = not_authorized(ResourceType.TOPIC)
+    offsets = [PartitionOffset(n, UNKNOWN_OFFSET, error_code=error.code, error_message=error.detail) for n in numbers]
+    return Topic(topic, ZERO_UUID, offsets)

@@ -11,7 +11,9 @@ from collections import Counter
 
 from kafkawire.reference_broker.metadata.entity_configs import EntityConfigStore, user_entity
 from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.security.scram_credentials import MECHANISMS, StoredScramCredentials
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.describe_user_scram_credentials import (
@@ -19,6 +21,7 @@ from kafkawire.sdk.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -29,9 +32,18 @@ CredentialInfo = DescribeUserScramCredentialsResponse.CredentialInfo
 
 @serves(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 def handle(
-    call: Call, request: DescribeUserScramCredentialsRequest, *, entity_configs: EntityConfigStore
+    call: Call,
+    request: DescribeUserScramCredentialsRequest,
+    *,
+    authorizer: Authorizer,
+    entity_configs: EntityConfigStore,
 ) -> Work[DescribeUserScramCredentialsResponse]:
     """Handle DescribeUserScramCredentials."""
+    if not allows_on_cluster(authorizer, call, AclOperation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        # As in Kafka, there is a result for each user, but without the name.
+        denied = [Result("", code, None) for _ in request.users or ()]
+        return DescribeUserScramCredentialsResponse(0, code, None, denied)
     results: list[Result] = []
     if request.users:
         asked = Counter(user.name for user in request.users)

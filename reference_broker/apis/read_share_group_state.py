@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import collect
 from kafkawire.reference_broker.requests.share_states import by_topic, named_shares, told
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.shares.share_state import SharePartitionKey, ShareState
 from kafkawire.reference_broker.shares.shares import Shares
 from kafkawire.reference_broker.work.pieces import Work
@@ -22,6 +24,7 @@ from kafkawire.sdk.protocol.messages.read_share_group_state import (
 )
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 
 __all__ = ["handle"]
 
@@ -29,8 +32,15 @@ Result = ReadShareGroupStateResponse.PartitionResult
 
 
 @serves(ApiKey.READ_SHARE_GROUP_STATE, scope=Scope.ALONE)
-def handle(call: Call, request: ReadShareGroupStateRequest, *, shares: Shares) -> Work[Message | DelayedOperation]:
-    """Handle ReadShareGroupState; a higher leader epoch is stored, and fences earlier leaders."""
+def handle(
+    call: Call, request: ReadShareGroupStateRequest, *, authorizer: Authorizer, shares: Shares
+) -> Work[Message | DelayedOperation]:
+    """Handle ReadShareGroupState; a higher leader epoch is stored, and fences earlier leaders.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION, names_operation=False)
     named = yield from named_shares(request.group_id, request.topics)
 
     def ask(share: SharePartitionKey, put: Callable[[Result], None]) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.authorization import require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import collect
 from kafkawire.reference_broker.requests.share_states import by_topic, named_shares, told
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.shares.share_state import UNKNOWN_COUNT, SharePartitionKey, ShareState
 from kafkawire.reference_broker.shares.shares import Shares
 from kafkawire.reference_broker.work.pieces import Work
@@ -22,7 +24,7 @@ from kafkawire.sdk.protocol.messages.read_share_group_state_summary import (
 )
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, AclOperation
 
 __all__ = ["handle"]
 
@@ -31,9 +33,14 @@ Result = ReadShareGroupStateSummaryResponse.PartitionResult
 
 @serves(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, scope=Scope.ALONE)
 def handle(
-    call: Call, request: ReadShareGroupStateSummaryRequest, *, shares: Shares
+    call: Call, request: ReadShareGroupStateSummaryRequest, *, authorizer: Authorizer, shares: Shares
 ) -> Work[Message | DelayedOperation]:
-    """Handle ReadShareGroupStateSummary; a share partition without a state is no error."""
+    """Handle ReadShareGroupStateSummary; a share partition without a state is no error.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION, names_operation=False)
     named = yield from named_shares(request.group_id, request.topics)
 
     def ask(share: SharePartitionKey, put: Callable[[Result], None]) -> None:

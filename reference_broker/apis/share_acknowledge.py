@@ -11,18 +11,20 @@ from functools import partial
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.authorization import readable_topics
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.share_acknowledgements import Acknowledger, AskedBatch, Outcomes, Renewal
 from kafkawire.reference_broker.requests.share_leaders import NamedLeaders
 from kafkawire.reference_broker.requests.share_members import is_member_id
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.shares.share_sessions import TopicIdPartition
 from kafkawire.reference_broker.shares.shares import Shares
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import FINAL_SHARE_SESSION_EPOCH
+from kafkawire.sdk.protocol.tables.enums import FINAL_SHARE_SESSION_EPOCH, AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -35,11 +37,21 @@ PartitionData = ShareAcknowledgeResponse.PartitionData
 
 @serves(ApiKey.SHARE_ACKNOWLEDGE, scope=Scope.ALONE)
 def handle(
-    call: Call, request: ShareAcknowledgeRequest, *, metadata: MetadataCache, replicas: Replicas, shares: Shares
+    call: Call,
+    request: ShareAcknowledgeRequest,
+    *,
+    authorizer: Authorizer,
+    metadata: MetadataCache,
+    replicas: Replicas,
+    shares: Shares,
 ) -> Work[ShareAcknowledgeResponse | DelayedOperation]:
     """Handle ShareAcknowledge; the last request of a session also releases what is not acknowledged."""
     group_id, member_id = request.group_id, request.member_id
-    if group_id is None or member_id is None or not is_member_id(member_id):
+    if group_id is None:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, group_id):
+        return ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if member_id is None or not is_member_id(member_id):
         return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
     try:
         shares.sessions.acknowledging(group_id, member_id, request.share_session_epoch)
@@ -53,7 +65,8 @@ def handle(
         delayed.complete_by(partial(_response, call, group_id, outcomes, metadata, replicas, shares))
 
     renewal = Renewal(call.version >= _RENEWAL_SINCE, request.is_renew_ack)
-    acknowledger = Acknowledger(group_id, member_id, renewal, metadata.image.topics_by_id, shares.partitions)
+    topics, may_read = metadata.image.topics_by_id, readable_topics(authorizer, call)
+    acknowledger = Acknowledger(group_id, member_id, renewal, topics, shares.partitions, may_read)
     yield from acknowledger.acknowledge(_asked(request), answer, call.now_ms)
     return delayed
 

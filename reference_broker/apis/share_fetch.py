@@ -6,7 +6,7 @@ acquisition locks (KIP-1222).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kafkawire.reference_broker.config.options import BrokerOptions
@@ -14,11 +14,13 @@ from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.authorization import readable_topics
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.share_acknowledgements import Acknowledger, AskedBatch, Outcomes, Renewal
 from kafkawire.reference_broker.requests.share_leaders import NamedLeaders
 from kafkawire.reference_broker.requests.share_members import is_member_id
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.shares.share_fetches import ShareFetch, ShareFetchRequested
 from kafkawire.reference_broker.shares.share_sessions import ShareSession, TopicIdPartition
 from kafkawire.reference_broker.shares.share_state import SharePartitionKey
@@ -30,6 +32,8 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import (
     FINAL_SHARE_SESSION_EPOCH,
     INITIAL_SHARE_SESSION_EPOCH,
+    AclOperation,
+    ResourceType,
     ShareAcquireMode,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -49,6 +53,7 @@ def handle(
     call: Call,
     request: ShareFetchRequest,
     *,
+    authorizer: Authorizer,
     metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
@@ -56,8 +61,12 @@ def handle(
 ) -> Work[ShareFetchResponse | DelayedOperation]:
     """Handle ShareFetch; the last request of a session fetches nothing, and releases what is not acknowledged."""
     group_id, member_id = request.group_id, request.member_id
+    if group_id is None:
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, group_id):
+        return ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     is_renewing = call.version >= _RENEWAL_SINCE and request.is_renew_ack
-    if group_id is None or member_id is None or not is_member_id(member_id) or (is_renewing and _asks(request)):
+    if member_id is None or not is_member_id(member_id) or (is_renewing and _asks(request)):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     has_acknowledgements = any(batches for _, batches in _asked(request))
     if request.share_session_epoch == INITIAL_SHARE_SESSION_EPOCH and has_acknowledgements:
@@ -75,7 +84,8 @@ def handle(
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
             return _slowed(call, request, refusal)  # otherwise, the member would try again immediately
         return refusal
-    fetch = _Fetch(call, request, group_id, member_id, session, metadata, replicas, shares)
+    may_read = readable_topics(authorizer, call)
+    fetch = _Fetch(call, request, group_id, member_id, session, metadata, replicas, shares, may_read)
     if has_acknowledgements:
         yield from fetch.acknowledge(is_renewing)
     if session is None or is_renewing:
@@ -153,6 +163,7 @@ class _Fetch:
         metadata: MetadataCache,
         replicas: Replicas,
         shares: Shares,
+        may_read: Callable[[str], bool],
     ) -> None:
         self._call = call
         self._request = request
@@ -164,6 +175,7 @@ class _Fetch:
         self._metadata = metadata
         self._replicas = replicas
         self._shares = shares
+        self._may_read = may_read
         self._is_acknowledging = False
         self._outcomes: Outcomes = {}
         self._errors: dict[TopicIdPartition, PartitionData] = {}
@@ -175,7 +187,7 @@ class _Fetch:
         self._is_acknowledging = True
         renewal = Renewal(self._call.version >= _RENEWAL_SINCE, is_renewing)
         topics, shares = self._metadata.image.topics_by_id, self._shares.partitions
-        acknowledger = Acknowledger(self._group_id, self._member_id, renewal, topics, shares)
+        acknowledger = Acknowledger(self._group_id, self._member_id, renewal, topics, shares, self._may_read)
         return acknowledger.acknowledge(_asked(self._request), self._acknowledged, self._call.now_ms)
 
     def _acknowledged(self, outcomes: Outcomes) -> None:
@@ -216,6 +228,11 @@ class _Fetch:
         found: list[tuple[SharePartitionKey, str]] = []
         for partition, cached in session:
             topic = known.get(partition.topic_id)
+            name = cached if topic is None else topic.name
+            if name is not None and not self._may_read(name):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                self._errors[partition] = PartitionData(partition.partition, code, records=b"")
+                continue
             if topic is not None and topic.partition(partition.partition) is not UNKNOWN_PARTITION:
                 found.append((SharePartitionKey(self._group_id, *partition), topic.name))
                 continue

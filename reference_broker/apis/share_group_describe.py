@@ -13,15 +13,18 @@ from kafkawire.reference_broker.groups.share.share_groups import ShareGroups
 from kafkawire.reference_broker.groups.share.simple_assignor import SIMPLE_ASSIGNOR
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
-from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.authorized_operations import authorized_operations
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
+from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -30,24 +33,51 @@ Described = ShareGroupDescribeResponse.DescribedGroup
 
 @serves(ApiKey.SHARE_GROUP_DESCRIBE, scope=Scope.ALONE)
 def handle(
-    call: Call, request: ShareGroupDescribeRequest, *, metadata: MetadataCache, share_groups: ShareGroups
+    call: Call,
+    request: ShareGroupDescribeRequest,
+    *,
+    authorizer: Authorizer,
+    metadata: MetadataCache,
+    share_groups: ShareGroups,
 ) -> Work[Message | DelayedOperation]:
     """Handle ShareGroupDescribe."""
+
+    def may_describe(topic: str) -> bool:
+        return authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def ask(group_id: str, put: Callable[[Described], None]) -> None:
         def answer(outcome: ShareGroup | BrokerError) -> None:
             described = _described(metadata, group_id, outcome)
             if request.include_authorized_operations and not described.error_code:
-                described.authorized_operations = GROUP_OPERATIONS
+                described.authorized_operations = authorized_operations(authorizer, call, ResourceType.GROUP, group_id)
+            if authorizer.acls is not None and not all(map(may_describe, _topics(described))):
+                reason = "The group has described topic(s) that the client is not authorized to describe."
+                described = Described(ErrorCode.TOPIC_AUTHORIZATION_FAILED, reason, group_id)
             put(described)
 
-        share_groups.describe(group_id, answer, call.now_ms)
+        if authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
+            share_groups.describe(group_id, answer, call.now_ms)
+        else:
+            put(Described(ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id))
 
     return (
         yield from collect_with_repetitions(
-            call, request.group_ids, ask, lambda found: ShareGroupDescribeResponse(groups=found)
+            call,
+            request.group_ids,
+            ask,
+            lambda found: ShareGroupDescribeResponse(groups=sorted(found, key=_is_described)),
         )
     )
+
+
+def _topics(described: Described) -> set[str]:
+    """Return the topics that the members of a group have been assigned."""
+    return {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
+
+
+def _is_described(group: Described) -> bool:
+    """Return whether the client may describe a group; others come first, as in Kafka."""
+    return group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def _described(metadata: MetadataCache, group_id: str, outcome: ShareGroup | BrokerError) -> Described:

@@ -11,12 +11,15 @@ from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.share_members import is_member_id
+from kafkawire.reference_broker.security.authorizer import Authorizer
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -24,11 +27,17 @@ __all__ = ["handle"]
 
 @serves(ApiKey.SHARE_GROUP_HEARTBEAT, scope=Scope.ALONE)
 def handle(
-    call: Call, request: ShareGroupHeartbeatRequest, *, share_groups: ShareGroups
-) -> ShareGroupHeartbeatResponse | DelayedOperation:
+    call: Call, request: ShareGroupHeartbeatRequest, *, authorizer: Authorizer, share_groups: ShareGroups
+) -> Work[ShareGroupHeartbeatResponse | DelayedOperation]:
     """Handle ShareGroupHeartbeat."""
+    if not authorizer.allows(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
+    for name in request.subscribed_topic_names or ():
+        if not authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        yield
     delayed = DelayedOperation()
 
     def answer(outcome: ShareGroupHeartbeatResponse | BrokerError) -> None:

@@ -19,7 +19,7 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.feature_changes import check_feature_changes
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
-from kafkawire.reference_broker.requests.authorization import allows_on_cluster
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster, require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.security.authorizer import Authorizer
@@ -49,9 +49,12 @@ def handle(
     metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[UpdateFeaturesResponse]:
-    """Handle UpdateFeatures for a standalone broker, whose features always have the same levels."""
-    if not allows_on_cluster(authorizer, call, AclOperation.ALTER):
-        return _response(Refusal(*_MAY_NOT_ALTER))
+    """Handle UpdateFeatures for a standalone broker, whose features always have the same levels.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.ALTER)
     wanted: dict[str, tuple[int, int]] = {}
     for update in request.feature_updates:
         # In version 0, Kafka 4 ignores whether the level may be lowered.

@@ -9,6 +9,7 @@ Source: `AuthHelper.authorizeClusterOperation`, `Errors` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final
 
 from kafkawire.reference_broker.requests.call import Call
@@ -18,7 +19,14 @@ from kafkawire.sdk.protocol.acls import CLUSTER_NAME
 from kafkawire.sdk.protocol.tables.enums import AclOperation, ConfigResourceType, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["allows_on_cluster", "describable_topics", "not_authorized", "require_on_cluster", "require_on_configs"]
+__all__ = [
+    "allows_on_cluster",
+    "describable_topics",
+    "not_authorized",
+    "readable_topics",
+    "require_on_cluster",
+    "require_on_configs",
+]
 
 #: The error for each type of resource, with the text that Kafka gives it where an answer has room for one.
 _ERRORS: Final[Mapping[ResourceType, tuple[ErrorCode, str]]] = {
@@ -43,13 +51,23 @@ def allows_on_cluster(authorizer: Authorizer, call: Call, operation: AclOperatio
     return authorizer.allows(call, operation, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=logs_denied)
 
 
-def require_on_cluster(authorizer: Authorizer, call: Call, operation: AclOperation) -> None:
+def require_on_cluster(
+    authorizer: Authorizer, call: Call, operation: AclOperation, *, names_operation: bool = True
+) -> None:
     """Check that a client may perform an operation on the cluster.
+
+    Args:
+        authorizer: decides.
+        call: the context of the request.
+        operation: the operation.
+        names_operation: whether the error says which operation is missing, as it does for some of Kafka's APIs.
 
     Raises:
         BrokerError: CLUSTER_AUTHORIZATION_FAILED, if it may not.
     """
     if not allows_on_cluster(authorizer, call, operation):
+        if not names_operation:
+            raise not_authorized(ResourceType.CLUSTER)
         # Kafka's text also contains addresses of objects in its memory.
         reason = f"Request {call.api.name} needs {operation.name} permission."
         raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, reason)
@@ -103,3 +121,8 @@ def describable_topics(authorizer: Authorizer, call: Call) -> Callable[[str], bo
     if authorizer.acls is None:
         return None
     return lambda name: authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=False)
+
+
+def readable_topics(authorizer: Authorizer, call: Call) -> Callable[[str], bool]:
+    """Return a function that tells whether a client may read a topic; it asks once for each topic of a request."""
+    return cache(lambda name: authorizer.allows(call, AclOperation.READ, ResourceType.TOPIC, name))

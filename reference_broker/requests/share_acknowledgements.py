@@ -71,6 +71,7 @@ class Acknowledger:
         renewal: see `Renewal`.
         topics: the topics, keyed by id.
         shares: the share partitions.
+        may_read: returns whether the member may read a topic.
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class Acknowledger:
         renewal: Renewal,
         topics: Mapping[bytes, TopicImage],
         shares: SharePartitions,
+        may_read: Callable[[str], bool],
     ) -> None:
         self._group_id = group_id
         self._member_id = member_id
         self._renewal = renewal
         self._topics = topics
         self._shares = shares
+        self._may_read = may_read
 
     def acknowledge(
         self,
@@ -140,6 +143,8 @@ class Acknowledger:
             end = acknowledged.last_offset
             ranges.append(acknowledged)
             yield
+        if not self._may_read(topic.name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if topic.partition(partition.partition) is UNKNOWN_PARTITION:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ranges

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.acls import AclBinding, AclBindingFilter
@@ -20,7 +21,8 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from tests.reference_broker.apis.authorization_cases import GROUP, TOPIC, TXN_ID, Case, Facts, Right, answers
-from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.apis.token_bench import SECRET_KEY
+from tests.reference_broker.broker_bench import LISTENER, BrokerBench
 
 __all__ = ["ADMIN", "ALICE", "STANDARD", "AuthorizedBench", "prepare"]
 
@@ -84,12 +86,15 @@ class AuthorizedBench(BrokerBench):
     def __init__(self, **options: object) -> None:
         given = {
             "authorizer_class_name": STANDARD,
+            "delegation_token_secret_key": SECRET_KEY,
             "node_id": 1,
             "super_users": str(ADMIN),
             "transaction_state_log_num_partitions": 1,
             **options,
         }
         super().__init__(MemoryDisk(), **given)
+        # Only clients that have logged in may ask for delegation tokens.
+        self.peer = Peer(LISTENER._replace(protocol="SASL_PLAINTEXT"), "host")
         self.peer.principal = ADMIN
         self.facts = prepare(self.ask, _once)
         self.peer.principal = ALICE

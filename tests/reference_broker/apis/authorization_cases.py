@@ -16,30 +16,43 @@ from typing import Any, Final, NamedTuple
 from kafkawire.sdk.protocol.acls import CLUSTER_NAME, AccessControlEntry, AclBinding, ResourcePattern
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkawire.sdk.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkawire.sdk.protocol.messages.alter_configs import AlterConfigsRequest
+from kafkawire.sdk.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.create_acls import CreateAclsRequest
+from kafkawire.sdk.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_acls import DeleteAclsRequest
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkawire.sdk.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from kafkawire.sdk.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_acls import DescribeAclsRequest
+from kafkawire.sdk.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kafkawire.sdk.protocol.messages.describe_cluster import DescribeClusterRequest
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
+from kafkawire.sdk.protocol.messages.describe_quorum import DescribeQuorumRequest
+from kafkawire.sdk.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from kafkawire.sdk.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kafkawire.sdk.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkawire.sdk.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -52,8 +65,18 @@ from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
+from kafkawire.sdk.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from kafkawire.sdk.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
+from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkawire.sdk.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest
+from kafkawire.sdk.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
@@ -65,18 +88,46 @@ from kafkawire.sdk.protocol.tables.enums import (
     CoordinatorType,
     OffsetTimestamp,
     PatternType,
+    QuotaMatchType,
     ResourceType,
+    ScramMechanism,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.produced_batches import produced
 
-__all__ = ["ANSWERS", "CASES", "GROUP", "MISSING", "TOPIC", "TXN_ID", "Case", "Facts", "Right", "answers", "name_of"]
+__all__ = [
+    "ANSWERS",
+    "CASES",
+    "GROUP",
+    "MISSING",
+    "OPEN",
+    "TOPIC",
+    "TXN_ID",
+    "Case",
+    "Facts",
+    "Right",
+    "answers",
+    "name_of",
+]
 
 #: A topic, one that does not exist, a group, and a transactional id.
 TOPIC, MISSING, GROUP, TXN_ID = "authz.a", "authz.none", "authz-g", "authz-x"
 
 #: A group that does not exist.
 NO_GROUP = "authz-none"
+
+#: A share group that a case creates, and the member that sends requests.
+SHARE_GROUP, MEMBER = "authz-share", "authz-member"
+
+#: APIs that anybody may use. No ACL is about renewing a delegation token or letting it expire, which is left to its
+#: owner, requester and renewers.
+OPEN: Final = frozenset(
+    {
+        *(ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+        *(ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
+        *(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
+    }
+)
 
 #: The answers of Apache Kafka, keyed by the name of the case.
 ANSWERS: Final[dict[str, dict[str, list[str]]]] = json.loads(
@@ -470,7 +521,92 @@ def _administration() -> Iterator[Case]:
     yield from _cases(K.DESCRIBE_LOG_DIRS, "", _given(DescribeLogDirsRequest([])), on_cluster(Op.DESCRIBE))
 
 
-CASES: Final = (*_data(), *_topics(), *_groups(), *_transactions(), *_administration())
+def _share_fetch(facts: Facts) -> ShareFetchRequest:
+    # The partition does not exist, so that the answer comes at once.
+    topic = ShareFetchRequest.FetchTopic(facts.topic_id, [ShareFetchRequest.FetchPartition(9)])
+    return ShareFetchRequest(NO_GROUP, MEMBER, max_wait_ms=0, max_records=1, batch_size=1, topics=[topic])
+
+
+def _states() -> Iterator[tuple[ApiKey, Message]]:
+    """Yield the requests about the states of share partitions; without a group, they have no effect."""
+    for key, Request, Topic in (
+        (K.INITIALIZE_SHARE_GROUP_STATE, InitializeShareGroupStateRequest, "InitializeStateData"),
+        (K.READ_SHARE_GROUP_STATE, ReadShareGroupStateRequest, "ReadStateData"),
+        (K.WRITE_SHARE_GROUP_STATE, WriteShareGroupStateRequest, "WriteStateData"),
+        (K.DELETE_SHARE_GROUP_STATE, DeleteShareGroupStateRequest, "DeleteStateData"),
+        (K.READ_SHARE_GROUP_STATE_SUMMARY, ReadShareGroupStateSummaryRequest, "ReadStateSummaryData"),
+    ):
+        topic = getattr(Request, Topic)(partitions=[Request.PartitionData(0)])
+        yield key, Request(topics=[topic])
+
+
+def _shares() -> Iterator[Case]:
+    """Yield the cases about share groups."""
+    read, describe = on_group(Op.READ, NO_GROUP), on_group(Op.DESCRIBE, NO_GROUP)
+    beat = ShareGroupHeartbeatRequest(NO_GROUP, MEMBER, 5, subscribed_topic_names=[TOPIC])
+    yield from _cases(K.SHARE_GROUP_HEARTBEAT, "", _given(beat), read, _DESCRIBE)
+    yield from _cases(K.SHARE_GROUP_DESCRIBE, "", _given(ShareGroupDescribeRequest([NO_GROUP])), describe)
+    yield from _cases(K.SHARE_FETCH, "", _share_fetch, read, _READ)
+    yield from _cases(K.SHARE_ACKNOWLEDGE, "", _given(ShareAcknowledgeRequest(NO_GROUP, "other", 5)), read)
+    Described = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    DescribedTopic = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
+    described = DescribeShareGroupOffsetsRequest([Described(NO_GROUP, [DescribedTopic(MISSING, [0])])])
+    of_missing = on_topic(Op.DESCRIBE, MISSING)
+    yield from _cases(K.DESCRIBE_SHARE_GROUP_OFFSETS, "", _given(described), describe, of_missing)
+    Altered = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+    altered = [Altered(MISSING, [AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition(0, 1)])]
+    alter = _given(AlterShareGroupOffsetsRequest(SHARE_GROUP, altered))
+    rights = on_group(Op.READ, SHARE_GROUP), on_topic(Op.READ, MISSING)
+    yield from _cases(K.ALTER_SHARE_GROUP_OFFSETS, "", alter, *rights)
+    deleted = [DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic(MISSING)]
+    delete = _given(DeleteShareGroupOffsetsRequest(NO_GROUP, deleted))
+    yield from _cases(K.DELETE_SHARE_GROUP_OFFSETS, "", delete, on_group(Op.DELETE, NO_GROUP))
+    for key, request in _states():
+        yield from _cases(key, "", _given(request), _CLUSTER_ACTION)
+
+
+def _identities() -> Iterator[Case]:
+    """Yield the cases about quotas, credentials and delegation tokens; none of them changes anything."""
+    see, change = on_cluster(Op.DESCRIBE), on_cluster(Op.ALTER)
+    nobody = "authz-nobody"
+    Entry = AlterClientQuotasRequest.EntryData
+    entity = [AlterClientQuotasRequest.EntityData("user", nobody)]
+    entry = Entry(entity, [AlterClientQuotasRequest.OpData("consumer_byte_rate", 1_000)])
+    alter = _given(AlterClientQuotasRequest([entry], True))
+    yield from _cases(K.ALTER_CLIENT_QUOTAS, "", alter, on_cluster(Op.ALTER_CONFIGS))
+    component = DescribeClientQuotasRequest.ComponentData("user", QuotaMatchType.EXACT, nobody)
+    describe = _given(DescribeClientQuotasRequest([component]))
+    yield from _cases(K.DESCRIBE_CLIENT_QUOTAS, "", describe, on_cluster(Op.DESCRIBE_CONFIGS))
+    deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(nobody, ScramMechanism.SCRAM_SHA_256)
+    yield from _cases(K.ALTER_USER_SCRAM_CREDENTIALS, "", _given(AlterUserScramCredentialsRequest([deletion])), change)
+    users = [DescribeUserScramCredentialsRequest.UserName(nobody)]
+    yield from _cases(K.DESCRIBE_USER_SCRAM_CREDENTIALS, "", _given(DescribeUserScramCredentialsRequest(users)), see)
+    # The renewer is refused, so that no token is created.
+    renewers = [CreateDelegationTokenRequest.CreatableRenewers("Group", "g")]
+    create_tokens = Right(Op.CREATE_TOKENS, ResourceType.USER, f"User:{nobody}")
+    of_other = _given(CreateDelegationTokenRequest("User", nobody, renewers))
+    yield from _cases(K.CREATE_DELEGATION_TOKEN, "of another user", of_other, create_tokens, versions=V(3))
+    owners = [DescribeDelegationTokenRequest.DescribeDelegationTokenOwner("User", nobody)]
+    # Tokens that the client may not see are left out; see `test_authorization.py`.
+    yield from _cases(K.DESCRIBE_DELEGATION_TOKEN, "", _given(DescribeDelegationTokenRequest(owners)))
+
+
+def _quorum() -> Iterator[Case]:
+    """Yield the cases about the quorum of controllers, and its brokers."""
+    see, change = on_cluster(Op.DESCRIBE), on_cluster(Op.ALTER)
+    topic = DescribeQuorumRequest.TopicData(MISSING, [DescribeQuorumRequest.PartitionData(0)])
+    yield from _cases(K.DESCRIBE_QUORUM, "", _given(DescribeQuorumRequest([topic])), see)
+    yield from _cases(K.ADD_RAFT_VOTER, "", _given(AddRaftVoterRequest("none", voter_id=9)), change)
+    yield from _cases(K.REMOVE_RAFT_VOTER, "", _given(RemoveRaftVoterRequest("none", 9)), change)
+    features = UpdateFeaturesRequest(feature_updates=[UpdateFeaturesRequest.FeatureUpdateKey("x", 1)])
+    yield from _cases(K.UPDATE_FEATURES, "", _given(features), change)
+    yield from _cases(K.UNREGISTER_BROKER, "", _given(UnregisterBrokerRequest(99)), change)
+
+
+CASES: Final = (
+    *(*_data(), *_topics(), *_groups(), *_transactions(), *_administration()),
+    *(*_identities(), *_quorum(), *_shares()),
+)
 
 _IDENTITIES: Final = (
     "name", "topic", "topic_name", "group_id", "transactional_id", "key", "resource_name", "partition_index",

@@ -25,7 +25,6 @@ from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
-from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, ResourceType
@@ -111,7 +110,6 @@ def _of_clusters() -> Iterator[Message]:
     yield AlterPartitionReassignmentsRequest(topics=[Reassigned(TOPIC, [Reassignment(0, [1])])])
     yield ListPartitionReassignmentsRequest(topics=None)
     yield AlterReplicaLogDirsRequest([Move("/d", [Moved(TOPIC, [0])])])
-    yield UpdateFeaturesRequest(feature_updates=[UpdateFeaturesRequest.FeatureUpdateKey("x", 1)])
 
 
 def _cases() -> Iterator[Case]:

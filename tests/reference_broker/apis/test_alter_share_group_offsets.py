@@ -37,7 +37,7 @@ def test_offsets_are_moved(bench):
     bench.acknowledge(1, (0, 3, [1]))
     bench.acknowledge(-1)
     bench.beat("m", -1)
-    bench.peer.closed()
+    bench.peer.lost()
     bench.use_connection()
     answer = alter(bench, {"t": {0: 2, 1: 5, 7: 0}, "u": {0: 1}})
     assert answer.error_code == ErrorCode.NONE

@@ -21,13 +21,19 @@ from kafkawire.reference_broker.storage.checkpoints import ACLS
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.acls import AccessControlEntry, AclBinding, ResourcePattern
+from kafkawire.sdk.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from kafkawire.sdk.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
+from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -35,8 +41,10 @@ from tests.reference_broker.apis.authorization_bench import ADMIN, ALICE, STANDA
 from tests.reference_broker.apis.authorization_cases import (
     ANSWERS,
     CASES,
+    OPEN,
     TOPIC,
     Case,
+    Right,
     answers,
     name_of,
     on_cluster,
@@ -47,9 +55,6 @@ from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.storage.produced_batches import produced
 
 Op = AclOperation
-
-#: APIs that anybody may use.
-OPEN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +228,85 @@ def test_expressions_match_only_topics_that_the_member_may_describe() -> None:
     (hidden,) = bench.ask(described).groups
     assert (hidden.error_code, len(hidden.members)) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
     assert hidden.error_message == "The group has described topic(s) that the client is not authorized to describe."
+
+
+# Delegation tokens.
+
+
+def test_tokens_of_others_are_shown_by_either_right() -> None:
+    bench = AuthorizedBench()
+    bench.peer.principal = ADMIN
+    made = bench.ask(CreateDelegationTokenRequest("User", "bob", max_lifetime_ms=-1))
+    assert not made.error_code
+    bench.peer.principal = ALICE
+
+    def shown() -> list[str]:
+        return [token.token_id for token in bench.ask(DescribeDelegationTokenRequest(None)).tokens]
+
+    assert shown() == []
+    for right in (
+        Right(Op.DESCRIBE_TOKENS, ResourceType.USER, "User:bob"),
+        Right(Op.DESCRIBE, ResourceType.DELEGATION_TOKEN, made.token_id),
+    ):
+        bench.revoke_all()
+        assert shown() == []
+        bench.give(right)
+        assert shown() == [made.token_id]
+    bench.peer.principal = KafkaPrincipal("User", "bob")
+    bench.revoke_all()
+    assert shown() == [made.token_id]
+
+
+# Share groups.
+
+
+def test_a_share_group_hides_its_topics_and_they_cannot_be_fetched() -> None:
+    bench = AuthorizedBench(group_share_assignment_interval_ms=0, share_coordinator_state_topic_num_partitions=1)
+    bench.give(on_group(Op.READ, "s"), on_group(Op.DESCRIBE, "s"), on_topic(Op.DESCRIBE))
+
+    def asked(request: Any) -> Any:
+        response = bench.ask(request)
+        for _ in range(20):
+            if not isinstance(response, DelayedOperation) or response.response is not None:
+                break
+            bench.advance(100)
+        return response.response if isinstance(response, DelayedOperation) else response
+
+    joined = asked(ShareGroupHeartbeatRequest("s", "m", 0, subscribed_topic_names=[TOPIC]))
+    assert not joined.error_code
+    for _ in range(5):
+        bench.advance(100)
+        joined = asked(ShareGroupHeartbeatRequest("s", "m", joined.member_epoch))
+        assert not joined.error_code
+    (group,) = asked(ShareGroupDescribeRequest(["s"], True)).groups
+    assert (group.error_code, group.authorized_operations) == (ErrorCode.NONE, 1 << Op.READ | 1 << Op.DESCRIBE)
+    assert [topic.topic_name for topic in group.members[0].assignment.topic_partitions] == [TOPIC]
+    fetched_topic = ShareFetchRequest.FetchTopic(bench.facts.topic_id, [ShareFetchRequest.FetchPartition(0)])
+    (topic,) = asked(ShareFetchRequest("s", "m", max_records=1, topics=[fetched_topic])).responses
+    assert [part.error_code for part in topic.partitions] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    bench.revoke_all()
+    bench.give(on_group(Op.DESCRIBE, "s"))
+    unknown, hidden = asked(ShareGroupDescribeRequest(["s", "other"])).groups
+    assert (unknown.group_id, unknown.error_code) == ("other", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert (hidden.error_code, len(hidden.members)) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
+
+
+def test_offsets_of_share_groups_need_a_right_to_each_topic() -> None:
+    bench = AuthorizedBench()
+    bench.give(on_group(Op.READ, "s"), on_group(Op.DELETE, "s"), on_topic(Op.DESCRIBE))
+    for epoch in (0, -1):  # joins, and leaves
+        bench.ask(ShareGroupHeartbeatRequest("s", "m", epoch, subscribed_topic_names=[TOPIC]))
+    Altered = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+    parts = [AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition(0, 1)]
+    altered = bench.ask(AlterShareGroupOffsetsRequest("s", [Altered(TOPIC, parts)]))
+    (topic,) = altered.responses
+    (part,) = topic.partitions
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
+    # Like Kafka's, the answer shows the id.
+    assert (bytes(topic.topic_id), part.error_code, part.error_message) == (bench.facts.topic_id, *denied)
+    asked = [DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic(TOPIC)]
+    (topic,) = bench.ask(DeleteShareGroupOffsetsRequest("s", asked)).responses
+    assert (topic.topic_name, topic.error_code, topic.error_message) == (TOPIC, *denied)
 
 
 # Options, and the log.

@@ -227,7 +227,7 @@ def test_too_many_sessions(tmp_path):
 def test_a_client_that_leaves_gets_no_records(bench):
     answer = bench.fetch_later(max_wait_ms=1_000)
     answer.cancel()
-    bench.peer.closed()
+    bench.peer.lost()
     bench.produce_values(b"a")
     bench.pass_turns()
     bench.use_connection()

@@ -166,7 +166,7 @@ def test_a_file_of_operators(written, tmp_path):
     assert config.without_effect["log.dirs"] == f"this broker uses only the folder {first}, and ignores {second}"
     assert "did you mean min.insync.replicas" in config.without_effect["min.insync.replica"]
     remarks = config.remarks()
-    assert len(remarks) == len(config.without_effect) == 9
+    assert len(remarks) == len(config.without_effect) == 8
     (second / "t-0").mkdir()
     reason = rf"log.dirs=.*: this broker uses only the folder .*, but {second} has files"
     with pytest.raises(ConfigurationError, match=reason):

@@ -93,7 +93,7 @@ def test_gone_client_is_forgotten(client):
 
 def test_what_waits_for_the_end_of_the_connection_is_told(client):
     ended = []
-    client.session.peer.when_closed(lambda: ended.append(True))
+    client.session.peer.farewells["test"] = lambda: ended.append(True)
     client.session.connection_lost(None)
     assert ended == [True]
 

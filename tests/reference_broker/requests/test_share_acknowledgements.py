@@ -41,7 +41,7 @@ def outcomes(*asked, renewal=RENEWING):
     """Return the outcomes, and the partitions that were acknowledged."""
     image = TopicImage("t", T, tuple(PartitionImage(1, 0, (1,), (1,)) for _ in range(3)), {})
     shares, found = FakeShares(), []
-    acknowledger = Acknowledger("g", "m", renewal, {T: image}, shares)
+    acknowledger = Acknowledger("g", "m", renewal, {T: image}, shares, lambda name: name == "t")
     given = [
         (TopicIdPartition(topic_id, number), [Batch(*batch) for batch in batches])
         for topic_id, number, batches in asked
@@ -103,3 +103,16 @@ def test_partitions_without_acknowledgements_are_not_mentioned_alone():
 def test_the_last_one_counts_if_a_partition_comes_twice():
     assert outcomes((T, 0, [(0, 0, [1])]), (T, 0, [(0, 0, [])])) == ({TopicIdPartition(T, 0): INVALID}, [])
     assert outcomes((T, 0, [(0, 0, [])]), (T, 0, [(0, 0, [1])])) == ({TopicIdPartition(T, 0): NONE}, [0])
+
+
+def test_records_of_a_topic_that_may_not_be_read():
+    image = TopicImage("hidden", T, (PartitionImage(1, 0, (1,), (1,)),), {})
+    found = []
+    acknowledger = Acknowledger("g", "m", RENEWING, {T: image}, FakeShares(), lambda name: name != "hidden")
+    valid, invalid = [Batch(0, 0, [1])], [Batch(1, 0, [1])]
+    asked = [(TopicIdPartition(T, 0), valid), (TopicIdPartition(T, 1), invalid), (TopicIdPartition(T, 2), valid)]
+    finished(acknowledger.acknowledge(asked, found.append, 7))
+    denied = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    # Kafka checks the ranges first, and whether a partition exists last.
+    codes = (denied, INVALID, denied)
+    assert found == [{TopicIdPartition(T, number): code for number, code in enumerate(codes)}]

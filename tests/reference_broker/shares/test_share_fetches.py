@@ -76,7 +76,7 @@ def test_a_fetch_waits_for_released_records(bench, how):
     elif how == "left":
         bench.acknowledge(-1)
     else:
-        first.closed()
+        first.lost()
     assert acquired(end(bench, answer)) == [(0, 0, 2)]
 
 

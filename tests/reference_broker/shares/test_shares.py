@@ -31,7 +31,7 @@ def test_acknowledged_records_are_not_delivered_again_after_a_restart(bench, is_
 def test_the_session_of_a_closed_connection_ends(bench):
     bench.produce_values(b"a")
     bench.fetch()
-    bench.peer.closed()
+    bench.peer.lost()
     bench.pass_turns()
     assert (len(bench.core.shares.sessions), len(bench.core.shares.partitions)) == (0, 0)
     bench.use_connection()
