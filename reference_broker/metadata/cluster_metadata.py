@@ -4,9 +4,10 @@
 
 A request names the controller, all live brokers, and only those partitions that have changed. The image serves only to
 answer clients: LeaderAndIsr and StopReplica decide what this broker leads. Since a controller may be faulty, entries
-that cannot be right are logged and ignored.
+that cannot be right are logged and ignored. A controller replaces a broken connection, and a request on the old one may
+arrive last; a partition's entry is therefore ignored if the same controller has already sent a later state.
 
-Source: `ZkMetadataCache.updateMetadata`, `UpdateMetadataRequest` in Apache Kafka 3.9.
+Source: `ZkMetadataCache.updateMetadata`, `UpdateMetadataRequest` in Apache Kafka 3.9, where the last arrival counts.
 """
 
 from __future__ import annotations
@@ -69,6 +70,11 @@ class ClusterMetadata:
         self._configs = configs
         #: The number of gaps in the image.
         self._gaps = 0
+        #: The epoch of the controller that sent the last request; None before the first.
+        self._controller_epoch: int | None = None
+        #: The epochs of those partitions that this controller has sent, keyed by topic. The image does not have them,
+        #: since clients are not told.
+        self._partition_epochs: dict[str, dict[int, int]] = {}
 
     def new_topics(self, request: UpdateMetadataRequest) -> Work[list[str]]:
         """Return the names of topics that a request adds to the image; yield after each topic in the request.
@@ -88,12 +94,17 @@ class ClusterMetadata:
 
         Requests must be applied one at a time, and their epochs must have been checked.
         """
-        update = _Update(self.metadata.newest.topics, self._gaps)
+        # Every controller begins with all partitions, and it alone knows their state.
+        is_same = request.controller_epoch == self._controller_epoch
+        update = _Update(self.metadata.newest.topics, self._partition_epochs if is_same else {}, self._gaps)
         yield from update.take_topics(request)
         brokers = yield from update.take_brokers(request)
         if update.refused:
             text = "UpdateMetadata from controller %d: ignoring %d entries; the first is %s"
             _log.warning(text, request.controller_id, update.refused, update.first_refusal)
+        if not is_same:
+            self._controller_epoch = request.controller_epoch
+            self._partition_epochs = {}
         self._publish(request, update, brokers)
 
     def configure(self, name: str, configs: Mapping[str, str]) -> None:
@@ -114,7 +125,9 @@ class ClusterMetadata:
             if known is not None and (not partitions or _are_different(known.topic_id, draft.topic_id)):
                 deleted.append(name)
                 known = None
+            self._partition_epochs.pop(name, None)
             if partitions:
+                self._partition_epochs[name] = draft.partition_epochs
                 configs = self._configs(name) if known is None else known.configs
                 topic = TopicImage(name, draft.topic_id, partitions, configs)
                 if topic != known:
@@ -142,15 +155,18 @@ class _Draft:
 
     Args:
         known: the topic's image before the request, or None if it is new.
+        partition_epochs: the partition epochs before the request.
 
     Attributes:
         topic_id: zeros if unknown.
         partitions: the partitions, keyed by number.
+        partition_epochs: the epochs of those partitions that this controller has sent, keyed by number.
     """
 
-    __slots__ = ("partitions", "topic_id")
+    __slots__ = ("partition_epochs", "partitions", "topic_id")
 
-    def __init__(self, known: TopicImage | None) -> None:
+    def __init__(self, known: TopicImage | None, partition_epochs: Mapping[int, int]) -> None:
+        self.partition_epochs = dict(partition_epochs)
         self.topic_id = ZERO_UUID if known is None else known.topic_id
         self.partitions: list[PartitionImage] = [] if known is None else list(known.partitions)
 
@@ -160,6 +176,7 @@ class _Update:
 
     Args:
         topics: the topics before the request.
+        partition_epochs: the epochs of those partitions that the same controller has already sent, keyed by topic.
         gaps: the number of gaps in these topics.
 
     Attributes:
@@ -169,8 +186,11 @@ class _Update:
         first_refusal: the reason for ignoring the first entry.
     """
 
-    def __init__(self, topics: Mapping[str, TopicImage], gaps: int) -> None:
+    def __init__(
+        self, topics: Mapping[str, TopicImage], partition_epochs: Mapping[str, Mapping[int, int]], gaps: int
+    ) -> None:
         self._topics = topics
+        self._partition_epochs = partition_epochs
         #: Most partitions in a cluster are equal to some other partition, so equal ones share an image.
         self._shared: dict[PartitionImage, PartitionImage] = {}
         self.drafts: dict[str, _Draft] = {}
@@ -186,7 +206,7 @@ class _Update:
             elif states:
                 draft = self.drafts.get(name)
                 if draft is None:
-                    draft = self.drafts[name] = _Draft(self._topics.get(name))
+                    draft = self.drafts[name] = _Draft(self._topics.get(name), self._partition_epochs.get(name, {}))
                 self._identify(draft, topic_id)
                 for state in states:
                     self._take(name, draft, state)
@@ -219,6 +239,7 @@ class _Update:
         if _are_different(draft.topic_id, topic_id):
             self.gaps -= sum(each is UNKNOWN_PARTITION for each in draft.partitions)
             draft.partitions.clear()
+            draft.partition_epochs.clear()
         draft.topic_id = topic_id
 
     def _take(self, name: str, draft: _Draft, state: State) -> None:
@@ -227,16 +248,19 @@ class _Update:
         if _is_deletion(state):
             if 0 <= number < len(partitions) and partitions[number] is not UNKNOWN_PARTITION:
                 partitions[number] = UNKNOWN_PARTITION
+                draft.partition_epochs.pop(number, None)
                 self.gaps += 1
         elif number < 0 or gap > GAPS_MAX - self.gaps:
             self._refuse(f"partition {number} of {name!r:.300}")
         elif gap >= 0:
             partitions.extend(repeat(UNKNOWN_PARTITION, gap))
             partitions.append(self._image_of(state))
+            draft.partition_epochs[number] = state.zk_version
             self.gaps += gap
-        else:
+        elif not _is_outdated(draft, state):
             self.gaps -= partitions[number] is UNKNOWN_PARTITION
             partitions[number] = self._image_of(state)
+            draft.partition_epochs[number] = state.zk_version
 
     def _image_of(self, state: State) -> PartitionImage:
         image = PartitionImage(
@@ -280,6 +304,18 @@ def _topics_of(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes | No
 
 def _is_deletion(state: State) -> bool:
     return state.leader == LEADER_DURING_DELETION
+
+
+def _is_outdated(draft: _Draft, state: State) -> bool:
+    """Return whether the same controller has already sent a later state of the partition.
+
+    A topic without an id may be another one of the same name, whose epochs cannot be compared.
+    """
+    number = state.partition_index
+    if number not in draft.partition_epochs or draft.topic_id == ZERO_UUID:
+        return False
+    known = draft.partitions[number].leader_epoch, draft.partition_epochs[number]
+    return (state.leader_epoch, state.zk_version) < known
 
 
 def _are_different(known: bytes, topic_id: bytes | None) -> bool:

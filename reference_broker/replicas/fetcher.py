@@ -173,6 +173,8 @@ class Fetcher:
         #: Partitions paused since the last plan, and all pauses ordered by their ends.
         self._pausing: list[Followed] = []
         self._paused: list[tuple[int, int, Followed]] = []
+        #: The latest known time; see `_note_time`.
+        self._latest_ms = 0
         #: Log ends that the leader has reported and will not repeat, but that partitions have not adopted because the
         #: logs differed or the answer was for a former epoch. They are adopted once the leader reports nothing else.
         self._untaken: dict[TopicPartition, tuple[int, int]] = {}
@@ -279,6 +281,7 @@ class Fetcher:
         Args:
             now_ms: the current time.
         """
+        self._note_time(now_ms)
         self._note_pauses(now_ms)
         if self._is_asked or (self._not_before_ms is not None and now_ms < self._not_before_ms):
             return None
@@ -295,6 +298,21 @@ class Fetcher:
             self._leave(followed)
         self._patient_until_ms = None
         return self._plan_fetch() if self._wanted else None
+
+    def _note_time(self, now_ms: int) -> None:
+        """Move all deadlines if the clock has been set back; otherwise, nothing would be fetched until it catches up.
+
+        If the clock is set forward, deadlines pass early, which does no harm.
+        """
+        back_ms, self._latest_ms = self._latest_ms - now_ms, now_ms
+        if back_ms <= 0:
+            return
+        if self._not_before_ms is not None:
+            self._not_before_ms -= back_ms
+        if self._patient_until_ms is not None:
+            self._patient_until_ms -= back_ms
+        # All move by the same amount, so the heap's order stays valid.
+        self._paused = [(end_ms - back_ms, number, followed) for end_ms, number, followed in self._paused]
 
     def _note_pauses(self, now_ms: int) -> None:
         pausing, self._pausing = self._pausing, []
@@ -392,6 +410,7 @@ class Fetcher:
             outcome: the response, or the error if there is none.
             now_ms: the current time.
         """
+        self._note_time(now_ms)
         self._is_asked = False
         listing, self._listing = self._listing, ()
         if isinstance(outcome, ListOffsetsResponse) and listing:

@@ -20,13 +20,13 @@ from kafkawire.reference_broker.cluster.controller.broker_requests import (
     ControlRequest,
 )
 from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader
-from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
+from kafkawire.reference_broker.cluster.controller.context import Context, Replica, ReplicaAssignment
 from kafkawire.reference_broker.cluster.controller.election import Incumbent, elect, incumbent, last_epoch
 from kafkawire.reference_broker.cluster.controller.events import Answer, Event, Events
 from kafkawire.reference_broker.cluster.controller.feature_updates import FeatureUpdate, update_features
 from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
 from kafkawire.reference_broker.cluster.controller.leader_changes import LeaderChanges
-from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore
+from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore, StoredLeadership
 from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each, raise_if_of_all
 from kafkawire.reference_broker.cluster.controller.noticed_topics import NoticedTopics
 from kafkawire.reference_broker.cluster.controller.outward_calls import GuardedChannels, call_out, guarded_timer
@@ -35,6 +35,7 @@ from kafkawire.reference_broker.cluster.controller.producer_ids import allocate
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused, refusal_of, tell_refusal
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
+from kafkawire.reference_broker.cluster.controller.restarted_replicas import replace_restarted
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
 from kafkawire.reference_broker.work.timers import Later
 from kafkawire.sdk.errors import KafkaWireError
@@ -647,7 +648,7 @@ class Controller(SessionListener):
         context = self.context
         yield from self._enable_features()
         yield from self._drop_announcements()
-        yield from self._read_cluster()
+        stored = yield from self._read_cluster()
         marked = (yield from self._reader.deletions()) or ()
         offline = {
             partition.topic
@@ -655,6 +656,7 @@ class Controller(SessionListener):
             if not context.is_online(broker_id, partition)
         }
         yield from self._deletions.start(marked, offline | {partition.topic for partition in context.reassigned})
+        yield from replace_restarted(context, self._store, stored)
         # Brokers need the list of brokers before they are told whom to follow.
         self._brokers.tell()
         yield from self._replica_states.start()
@@ -665,16 +667,17 @@ class Controller(SessionListener):
         if self._settings.rebalances_leaders:
             self._cancel_rebalance = self._later(FIRST_REBALANCE_DELAY_MS, self._rebalance_due)
 
-    def _read_cluster(self) -> Steps[None]:
+    def _read_cluster(self) -> Steps[dict[TopicPartition, StoredLeadership]]:
+        """Fill the context; return the leadership of all partitions as stored in the registry."""
         context = self.context
         context.brokers.update((yield from self._reader.brokers({})))
         yield from self._topics.load((yield from self._reader.topic_names()))
-        read_states = yield from self._store.read(list(context.partitions()))
-        context.leaderships.update(
-            (partition, each) for partition, each in read_states.items() if isinstance(each, Leadership)
-        )
+        read = yield from self._store.read_stored(list(context.partitions()))
+        stored = {partition: each for partition, each in read.items() if isinstance(each, StoredLeadership)}
+        context.leaderships.update((partition, each.leadership) for partition, each in stored.items())
         for broker in context.brokers.values():
             self._requests.connect(broker)
+        return stored
 
     def _enable_features(self) -> Steps[None]:
         """Create the node that holds the cluster's features, or bring it up to date."""

@@ -32,13 +32,25 @@ from kafkawire.sdk.registry.registry import (
 from kafkawire.sdk.registry.steps import Steps, checked, found
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["FirstWrites", "LeadershipStore", "StateChangeFailed", "Writes"]
+__all__ = ["FirstWrites", "LeadershipStore", "StateChangeFailed", "StoredLeadership", "Writes"]
 
 _log = logging.getLogger("kafkawire.broker")
 
 
 class StateChangeFailed(KafkaWireError):
     """A partition or replica could not change its state; other partitions are not affected."""
+
+
+class StoredLeadership(NamedTuple):
+    """Leadership as stored in the registry.
+
+    Attributes:
+        leadership: the leadership.
+        zxid: the transaction that stored it, which can be compared with the epochs of brokers.
+    """
+
+    leadership: Leadership
+    zxid: int
 
 
 class Writes(NamedTuple):
@@ -91,11 +103,21 @@ class LeadershipStore:
         Raises:
             RegistryError: the session has ended.
         """
+        read = yield from self.read_stored(partitions)
+        return {
+            partition: each.leadership if isinstance(each, StoredLeadership) else each
+            for partition, each in read.items()
+        }
+
+    def read_stored(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Steps[dict[TopicPartition, StoredLeadership | KafkaWireError]]:
+        """Do the same as `read`, but also return which transactions stored the leadership."""
         outcomes = yield [GetData(PARTITION_STATE.path(*partition)) for partition in partitions]
-        read: dict[TopicPartition, Leadership | KafkaWireError] = {}
+        read: dict[TopicPartition, StoredLeadership | KafkaWireError] = {}
         for partition, outcome in zip(partitions, outcomes, strict=True):
             try:
-                leadership = _leadership(partition, outcome)
+                stored = _stored(partition, outcome)
             except DamagedZnode as error:
                 _log.error("the leader and ISR of %s cannot be read: %s", partition, error)
                 read[partition] = error
@@ -104,8 +126,8 @@ class LeadershipStore:
                     raise
                 read[partition] = error
             else:
-                if leadership is not None:
-                    read[partition] = leadership
+                if stored is not None:
+                    read[partition] = stored
         return read
 
     def read_to_change(
@@ -214,13 +236,13 @@ class LeadershipStore:
         return own, contents
 
 
-def _leadership(partition: TopicPartition, outcome: Outcome) -> Leadership | None:
+def _stored(partition: TopicPartition, outcome: Outcome) -> StoredLeadership | None:
     data = found(outcome, Data)
     if data is None:
         return None
     path = PARTITION_STATE.path(*partition)
     state = PARTITION_STATE.decode(data.data, path)
-    return Leadership(
+    leadership = Leadership(
         state.leader,
         tuple(dict.fromkeys(state.isr)),  # a broker counted twice could satisfy min.insync.replicas alone
         state.leader_epoch,
@@ -228,6 +250,7 @@ def _leadership(partition: TopicPartition, outcome: Outcome) -> Leadership | Non
         data.stat.version,
         state.controller_epoch,
     )
+    return StoredLeadership(leadership, data.stat.mzxid)
 
 
 def _content(leadership: Leadership) -> bytes:

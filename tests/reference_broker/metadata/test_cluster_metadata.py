@@ -36,8 +36,8 @@ VERSIONS = UpdateMetadataRequest.SCHEMA.known_versions
 X, Y = b"x" * 16, b"y" * 16
 
 
-def state(number: int, leader: int = 1, epoch: int = 0, isr: Iterable[int] = (1, 2)) -> State:
-    return State("", number, 1, leader, epoch, tuple(isr), 0, (1, 2))
+def state(number: int, leader: int = 1, epoch: int = 0, isr: Iterable[int] = (1, 2), partition_epoch: int = 0) -> State:
+    return State("", number, 1, leader, epoch, tuple(isr), partition_epoch, (1, 2))
 
 
 def deleted(number: int) -> State:
@@ -49,8 +49,10 @@ def broker(broker_id: int, rack: str | None = None) -> Broker:
     return Broker(broker_id, endpoints=[Endpoint(9092, f"host{broker_id}", "PLAINTEXT")], rack=rack)
 
 
-def request(*topics: Topic, brokers: Iterable[Broker] = (broker(1), broker(2)), controller: int = 1) -> Any:
-    return UpdateMetadataRequest(controller, False, 0, 1, 7, (), topics, tuple(brokers))
+def request(
+    *topics: Topic, brokers: Iterable[Broker] = (broker(1), broker(2)), controller: int = 1, controller_epoch: int = 1
+) -> Any:
+    return UpdateMetadataRequest(controller, False, 0, controller_epoch, 7, (), topics, tuple(brokers))
 
 
 def topic(*states: State, topic_id: bytes = X, name: str = "t") -> Topic:
@@ -192,6 +194,42 @@ def test_topics(cluster: Cluster, name: str):
     assert cluster.metadata._gaps == gaps
     cluster.apply(requests[-1])
     assert cluster.partitions == expected, "a request may be repeated"
+
+
+LATER, EARLIER = state(0, 2, 5, [2], 7), state(0, 1, 4, [1, 2], 6)
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([topic(LATER), topic(EARLIER)], image(2, 5, [2])),
+        ([topic(LATER), topic(state(0, 2, 5, [1, 2], 6))], image(2, 5, [2])),
+        ([topic(LATER), topic(state(0, 2, 5, [1, 2], 8))], image(2, 5)),
+        ([topic(LATER), topic(state(0, 1, 6, [1, 2], 8))], image(1, 6)),
+        ([topic(LATER), topic(state(0, -1, 5, [2], 7))], image(-1, 5, [2])),
+        ([topic(LATER, EARLIER)], image(2, 5, [2])),
+        ([topic(LATER), topic(deleted(0)), topic(EARLIER)], image(1, 4)),
+        ([topic(LATER), topic(EARLIER, topic_id=Y)], image(1, 4)),
+        ([topic(LATER, topic_id=ZERO_UUID), topic(EARLIER, topic_id=ZERO_UUID)], image(1, 4)),
+    ],
+)
+def test_an_earlier_state_that_arrives_last_is_ignored(cluster: Cluster, requests: list[Topic], expected: object):
+    cluster.apply(*map(request, requests))
+    assert cluster.image.topics["t"].partition(0) == expected
+
+
+def test_the_next_controller_may_send_any_state(cluster: Cluster):
+    """An operator may have deleted the state of a partition, so that its epochs have begun again."""
+    cluster.apply(request(topic(LATER, state(1, 2, 5, [2], 7))))
+    cluster.apply(request(topic(EARLIER), controller_epoch=2))
+    assert cluster.partitions["t"][1] == (image(1, 4), image(2, 5, [2]))
+    cluster.apply(request(topic(state(0, 1, 3)), topic(state(1, 1, 3)), controller_epoch=2))
+    assert cluster.partitions["t"][1] == (image(1, 4), image(1, 3))
+
+
+def test_other_entries_of_a_late_request_count(cluster: Cluster):
+    cluster.apply(request(topic(LATER)), request(topic(EARLIER, state(1))))
+    assert cluster.partitions["t"][1] == (image(2, 5, [2]), image())
 
 
 PLAINTEXT = {each: BrokerRegistration(each, {"PLAINTEXT": Address(f"host{each}", 9092)}) for each in (1, 2)}

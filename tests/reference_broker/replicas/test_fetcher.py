@@ -198,6 +198,25 @@ def test_after_an_error_a_partition_waits(code: ErrorCode, caplog: pytest.LogCap
     assert following.is_equal
 
 
+@pytest.mark.parametrize("cause", ["a failed request", "an error of a partition"])
+def test_a_pause_ends_in_time_even_if_the_clock_is_set_back(cause: str) -> None:
+    following = followed()
+    following.leader.append(b"more", is_committed=True)
+    if cause == "a failed request":
+        assert following.plan() is not None
+        following.give(ConnectionLost("lost"))
+    else:
+        following.broker.change = once(error(ErrorCode.KAFKA_STORAGE_ERROR))
+        following.exchange()
+    assert following.plan() is None
+    following.now_ms -= 600_000
+    assert following.plan() is None
+    assert following.fetcher.due_ms(following.now_ms) == following.now_ms + 1_000
+    following.now_ms += 1_000
+    following.exchange()
+    assert following.is_equal
+
+
 def test_a_fenced_partition_waits_for_its_next_epoch() -> None:
     following = followed()
     following.leader = ScriptedLog(1, following.leader)
@@ -428,6 +447,17 @@ def test_what_is_not_durable_is_not_acknowledged_by_the_next_fetch() -> None:
     request = following.exchange()
     assert request.forgotten_topics_data == ()
     assert request.topics[0].partitions[0].fetch_offset == 1
+
+
+def test_a_slow_append_leaves_the_session_in_time_even_if_the_clock_is_set_back() -> None:
+    fetcher, broker = many(2, background=HeldWork(), config=SYNCED)
+    exchange(fetcher, broker, 600_000)
+    broker.logs[TopicPartition("t", 0)].append(b"a")
+    exchange(fetcher, broker, 600_000)
+    assert fetcher.plan(0) is None
+    assert fetcher.due_ms(0) == APPEND_PATIENCE_MS
+    request = exchange(fetcher, broker, APPEND_PATIENCE_MS)
+    assert [each.partitions for each in request.forgotten_topics_data] == [(0,)]
 
 
 def test_a_slow_append_leaves_the_session_until_it_is_done() -> None:

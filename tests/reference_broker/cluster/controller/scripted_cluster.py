@@ -77,6 +77,7 @@ __all__ = ["Broker", "Cluster", "EmbeddedTree", "MemoryRegistry", "Tree", "check
 class _Node:
     def __init__(self, data: bytes, zxid: int, owner: int) -> None:
         self.data, self.zxid, self.owner, self.version, self.sequence = data, zxid, owner, 0, 0
+        self.written_zxid = zxid
 
 
 class Tree:
@@ -104,7 +105,8 @@ class Tree:
 
     def stat(self, path: str) -> Stat:
         node = self.nodes[path]
-        return Stat(node.zxid, 0, 0, 0, node.version, 0, 0, node.owner, len(node.data), len(self.children(path)), 0)
+        children, zxids = len(self.children(path)), (node.zxid, node.written_zxid)
+        return Stat(*zxids, 0, 0, node.version, 0, 0, node.owner, len(node.data), children, 0)
 
     def fire(self, kind: EventKind, path: str) -> None:
         parent = parent_of(path)
@@ -146,7 +148,7 @@ class Tree:
             return VersionChecked(path)
         self.zxid += 1
         if isinstance(operation, SetData):
-            node.data, node.version = operation.data or b"", node.version + 1
+            node.data, node.version, node.written_zxid = operation.data or b"", node.version + 1, self.zxid
             self.fire(EventKind.CHANGED, path)
             return self.stat(path)
         if self.children(path):
@@ -156,15 +158,17 @@ class Tree:
         return Deleted(path)
 
     def transaction(self, operations: Sequence[Create | SetData | Delete | Check], session: int) -> Outcome:
-        nodes = {path: (node, node.data, node.version, node.sequence) for path, node in self.nodes.items()}
+        nodes = {
+            path: (node, node.data, node.version, node.sequence, node.written_zxid) for path, node in self.nodes.items()
+        }
         watches, loop = {key: dict(each) for key, each in self.watches.items()}, deque(self.loop)
         results = []
         for index, operation in enumerate(operations):
             try:
                 results.append(self.change(operation, session))
             except RegistryError as error:
-                for node, data, version, sequence in nodes.values():
-                    node.data, node.version, node.sequence = data, version, sequence
+                for node, data, version, sequence, zxid in nodes.values():
+                    node.data, node.version, node.sequence, node.written_zxid = data, version, sequence, zxid
                 self.nodes = {path: each[0] for path, each in nodes.items()}
                 self.watches, self.loop = watches, loop
                 codes = [RegistryCode.ROLLED_BACK] * index + [error.code]
