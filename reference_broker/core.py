@@ -99,7 +99,6 @@ class Core:
         client_metrics: see `ClientMetrics`.
         parts: the parts that handlers may name, see `PARTS`.
         requests: handles requests.
-        scram_credentials: looks up the SCRAM credentials of users.
         timers: pending deadlines.
         quotas: the quotas of clients.
         topics: creates, changes and deletes topics.
@@ -135,8 +134,7 @@ class Core:
         self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
         known_topics = ClusterTopics(self.metadata)
         of_groups = self.dynamic_configs.resources(ConfigResourceType.GROUP)
-        self._group_limits = GroupLimits.of(options, of_groups)
-        share_limits = ShareLimits(options, of_groups)
+        self._group_limits, share_limits = GroupLimits.of(options, of_groups), ShareLimits(options, of_groups)
         shares_size = partial(self._size_of, SHARE_GROUP_STATE_TOPIC)
         clock = directory.services.clock
         self.shares = Shares(share_limits, self.timers, self.replicas, self.metadata, self.topics, shares_size, clock)
@@ -170,15 +168,18 @@ class Core:
         self.configs = self._config_controller()
         self.dynamic_configs.on_change = self._configs_changed
         self.tokens, self.client_metrics = self._tokens(now_ms), self._client_metrics()
-        self.scram_credentials = StoredScramCredentials(sources.entity_configs)
         more_parts = control.begin(self.replicas, self.groups)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
         self.quotas = _quotas(options, sources)
-        clock = directory.services.clock
         self._throttling = Throttling(self.quotas, clock_ns or (lambda: clock() * 1_000_000))
         self.parts = {**self._parts(served), **more_parts}
         self.requests = self._dispatcher(served, computations)
+
+    @property
+    def scram_credentials(self) -> StoredScramCredentials:
+        """The SCRAM credentials of users."""
+        return StoredScramCredentials(self._sources.entity_configs)
 
     def _dispatcher(self, served: ServedApis, computations: Computations) -> Dispatcher:
         options = self.options

@@ -112,12 +112,7 @@ def handle(
         topics=[*described, *refused] if refused else described,
     )
     if request.include_topic_authorized_operations:
-        for topic in described:
-            if topic.name is not None:
-                topic.topic_authorized_operations = authorized_operations(
-                    authorizer, call, ResourceType.TOPIC, topic.name
-                )
-            yield
+        yield from _add_operations(described, authorizer, call)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = (
             authorized_operations(authorizer, call, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -125,6 +120,14 @@ def handle(
             else _NO_OPERATIONS
         )
     return response
+
+
+def _add_operations(topics: Sequence[Topic], authorizer: Authorizer, call: Call) -> Work[None]:
+    """Add the operations that the client may perform on topics."""
+    for topic in topics:
+        if topic.name is not None:
+            topic.topic_authorized_operations = authorized_operations(authorizer, call, ResourceType.TOPIC, topic.name)
+        yield
 
 
 class _Access:
