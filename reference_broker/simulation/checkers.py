@@ -21,6 +21,7 @@ from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.protocol.tables.znodes import CONTROLLER_EPOCH, PARTITION_STATE, PartitionState
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import walk
@@ -308,6 +309,8 @@ class Checkers:
             while position < len(data):
                 header = parse_header(data, position)
                 batch = data[position : position + header.size_bytes]
+                if len(batch) < max(header.size_bytes, BATCH_HEADER_BYTES):
+                    raise Violation(f"{where} has a damaged batch at {offset}")
                 position += header.size_bytes
                 offset = header.last_offset + 1
                 yield header.base_offset, header.leader_epoch, batch

@@ -6,6 +6,7 @@ Method: change one thing at a time in a cluster at rest.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -50,6 +51,14 @@ def test_other_bytes(calm: Simulation, checkers: Checkers) -> None:
     batches[0] = batches[0][:-1] + bytes([batches[0][-1] ^ 1])
     with pytest.raises(Violation, match="a different batch at 0 from the committed one"):
         checkers.check_end()
+
+
+def test_zeros_instead_of_a_batch(calm: Simulation, checkers: Checkers) -> None:
+    """A file may contain them after a power cut if it has not been synced."""
+    log = replica_of(calm, 1).log
+    zeros = Mock(records=Mock(read=lambda: bytes(100)))
+    with patch.object(log, "read", return_value=zeros), pytest.raises(Violation, match="has a damaged batch at 0"):
+        next(checkers._batches("t-0", log, 0, 1))
 
 
 def test_a_leader_without_committed_records(calm: Simulation, checkers: Checkers) -> None:
