@@ -3,8 +3,8 @@
 Method: join the Python blocks of each page, in order, into one program, and run it in a separate process, with a broker
 and with warnings as errors. Blocks that begin with a file name form a test suite, which pytest runs.
 `tests/sdk/spark/test_pages.py` runs the pages about Spark, which need a JVM, and `tests/test_own_api.py` runs the one
-about a user's own APIs. `tests/kafka/test_guide.py` runs the one about share groups, which the reference broker
-does not serve. `tests/test_type_checkers.py` checks all of them with mypy and pyright.
+about a user's own APIs. `tests/kafka/test_guide.py` runs some of them on Apache Kafka. `tests/test_type_checkers.py`
+checks all of them with mypy and pyright.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tests.guide import FRAGMENTS, PAGES, ROOT, blocks, files, program, run
 
 #: Pages that other modules run.
-ELSEWHERE = {"README", "add-an-api-of-your-own", "share_groups", *(page for page in PAGES if page.startswith("spark"))}
+ELSEWHERE = {"README", "add-an-api-of-your-own", *(page for page in PAGES if page.startswith("spark"))}
 
 #: Pages whose programs are test files for pytest.
 SUITES = {"testing", "add-an-api-to-the-broker"}

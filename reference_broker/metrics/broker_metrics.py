@@ -158,7 +158,7 @@ def _replicas(core: Core) -> Work[list[Measured]]:
         Measured(FAMILIES["log_segments"], tuple(Sample(segments, (topic,)) for topic, (_, segments) in topics)),
         _single("uncleanable", core.upkeep.failed_logs),
         _single("fetch_sessions", len(core.fetch_sessions)),
-        _single("timers", len(core.timers)),
+        _single("timers", core.timers.count),
     ]
 
 

@@ -39,14 +39,17 @@ class HttpError(Exception):
     """A request that gets an error.
 
     Attributes:
-        status: the status of the response.
+        http_status: the status of the response.
         reason: a sentence for the body.
     """
 
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(f"{status.value}: {reason}")
-        self.status = status
+    def __init__(self, http_status: HTTPStatus, reason: str) -> None:
+        super().__init__(http_status, reason)
+        self.http_status = http_status
         self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.http_status.value}: {self.reason}"
 
 
 class HttpRequest(NamedTuple):
@@ -132,4 +135,4 @@ def response_head(status: HTTPStatus, content_type: str, size_bytes: int) -> byt
 def error_response(error: HttpError) -> bytes:
     """Return the whole response for an error."""
     body = f"{error.reason}\n".encode()
-    return response_head(error.status, "text/plain; charset=utf-8", len(body)) + body
+    return response_head(error.http_status, "text/plain; charset=utf-8", len(body)) + body

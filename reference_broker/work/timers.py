@@ -82,8 +82,9 @@ class Timers:
         self._turns: deque[Timer] = deque()
         self._is_turn_taken = False
 
-    def __len__(self) -> int:
-        """Return the number of timers, including some that have been cancelled."""
+    @property
+    def count(self) -> int:
+        """The number of timers, including some that have been cancelled."""
         return len(self._heap)
 
     @property

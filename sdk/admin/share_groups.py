@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from kafkawire.sdk.admin.authorized_operations import authorized_operations
 from kafkawire.sdk.admin.descriptions import ItemResults
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.share_group_descriptions import (
@@ -244,15 +245,8 @@ def _description(group: messages.ShareGroupDescribeResponse.DescribedGroup) -> S
         tuple(members),
         group.group_epoch,
         group.assignment_epoch,
-        _operations(group.authorized_operations),
+        authorized_operations(group.authorized_operations),
     )
-
-
-def _operations(bits: int) -> frozenset[enums.AclOperation] | None:
-    """Return the operations in a bit field; None if they were not requested."""
-    if bits == enums.AUTHORIZED_OPERATIONS_OMITTED:
-        return None
-    return frozenset(operation for operation in enums.AclOperation if bits >> operation & 1)
 
 
 def _offset(

@@ -14,6 +14,7 @@ import pkgutil
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,7 @@ ARGUMENTS: dict[str, Any] = {
     "key": b"k",
     "timestamp_ms": 7,
     "mechanism": "PLAIN",
+    "http_status": HTTPStatus.NOT_FOUND,
     "status": "invalid_token",
     "scope": "s",
     "phase": "tcp",

@@ -172,7 +172,7 @@ def status_of(capsys, *arguments: str) -> tuple[int, str]:
     ("text", "reason"),
     [
         ("num.partitions=no", ":1: num.partitions='no': expected an integer."),
-        ("authorizer.class.name=a.B", "this broker has no authorizer, so anyone could do anything"),
+        ("authorizer.class.name=a.B", "authorizer.class.name='a.B': this broker has the authorizers"),
         ("group.max.size=0", "group.max.size"),
         ("log.dirs=", "expected a folder"),
         ("max.connections.per.ip=0", "otherwise no client can connect"),

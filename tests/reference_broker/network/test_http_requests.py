@@ -68,7 +68,7 @@ def test_good_heads(head, request_):
 def test_bad_heads(head, status):
     with pytest.raises(HttpError) as found:
         parse_head(head)
-    assert found.value.status is status
+    assert found.value.http_status is status
 
 
 def test_random_bytes_give_a_request_or_an_error():

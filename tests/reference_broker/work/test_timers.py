@@ -18,7 +18,7 @@ def test_fire_in_order_of_deadlines_then_of_setting():
     timers.fire(30)
     assert fired == [("early", 30), ("early too", 30), ("late", 30)]
     assert timers.next_deadline_ms == 31
-    assert len(timers) == 1
+    assert timers.count == 1
 
 
 def test_cancelled_timers_do_not_count():
