@@ -63,7 +63,7 @@ def test_what_cannot_be_used(tmp_path: Path, name: str, kind: str | None, text: 
 
 
 def test_pkcs12_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     with pytest.raises(
         ConfigurationError, match="requires the package cryptography; alternatively, convert it: openssl"
     ):
