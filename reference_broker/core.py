@@ -18,6 +18,8 @@ from kafkawire.reference_broker.coordinators.elections import Elections
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.share.share_groups import ShareGroups
+from kafkawire.reference_broker.groups.streams.internal_topics import InternalTopics
+from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
@@ -134,10 +136,13 @@ class Core:
         self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
         known_topics = ClusterTopics(self.metadata)
         of_groups = self.dynamic_configs.resources(ConfigResourceType.GROUP)
-        self._group_limits, share_limits = GroupLimits.of(options, of_groups), ShareLimits(options, of_groups)
+        self._group_limits = GroupLimits.of(options, of_groups)
+        self._share_limits, self._streams_limits = ShareLimits(options, of_groups), StreamsLimits(options, of_groups)
         shares_size = partial(self._size_of, SHARE_GROUP_STATE_TOPIC)
         clock = directory.services.clock
-        self.shares = Shares(share_limits, self.timers, self.replicas, self.metadata, self.topics, shares_size, clock)
+        self.shares = Shares(
+            self._share_limits, self.timers, self.replicas, self.metadata, self.topics, shares_size, clock
+        )
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
@@ -146,19 +151,14 @@ class Core:
             known_topics,
             partial(verify_commit, self.replicas, lambda: self._verifier),
             computations,
-            share_limits,
+            self._share_limits,
+            self._streams_limits,
         )
         self.share_groups = ShareGroups(self.groups, self.shares.persister, self.timers)
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
         self.producer_ids = ProducerIds(sources.producer_ids)
         transactions_size = partial(self._size_of, TRANSACTION_STATE_TOPIC)
-        self.transactions: TransactionCoordinator = TransactionCoordinator(
-            self.timers,
-            TransactionLimits.of(options),
-            transactions_size,
-            self.producer_ids,
-            control.write_marker(partial(write_marker, self.replicas, self.groups)),
-        )
+        self.transactions = self._transaction_coordinator(transactions_size)
         self._verifier: Verifier = control.verifier(self.transactions, transactions_size)
         self.metadata.listen(known_topics.changed)
         self.metadata.listen(self.share_groups.changed)
@@ -188,6 +188,15 @@ class Core:
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         return Dispatcher(
             served, self.parts, services, options.max_frame_bytes, self._sources.is_controller, self._throttling
+        )
+
+    def _transaction_coordinator(self, size_of: Callable[[], int]) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.timers,
+            TransactionLimits.of(self.options),
+            size_of,
+            self.producer_ids,
+            self._control.write_marker(partial(write_marker, self.replicas, self.groups)),
         )
 
     def _tokens(self, now_ms: int) -> DelegationTokens:
@@ -236,6 +245,7 @@ class Core:
             "throttling": self._throttling,
             "share_groups": self.share_groups,
             "shares": self.shares,
+            "streams_topics": InternalTopics(self.topics),
             "topics": self.topics,
             "transactions": self.transactions,
             "verifier": self._verifier,
@@ -298,6 +308,7 @@ class Core:
             self._group_limits.group_consumer_assignment_interval_ms = (
                 self.options.group_consumer_assignment_interval_ms
             )
+            self._share_limits.options = self._streams_limits.options = self.options
             self.upkeep.change_limits(_upkeep_limits(self.options))
             self.on_options(self.options)
 

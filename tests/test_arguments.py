@@ -431,6 +431,7 @@ ADMIN |= {
     ),
     "client_instance_id": (lambda admin, given: admin.client_instance_id(given), NUMBERS),
     "describe_share_groups": (lambda admin, given: admin.describe_share_groups(given), GROUP_IDS),
+    "describe_streams_groups": (lambda admin, given: admin.describe_streams_groups(given), GROUP_IDS),
     "delete_share_groups": (lambda admin, given: admin.delete_share_groups(given), GROUP_IDS),
     "list_share_group_offsets": (lambda admin, given: admin.list_share_group_offsets(given), TEXTS),
     "list_share_group_offsets of": (lambda admin, given: admin.list_share_group_offsets("g", given), SEVERAL),

@@ -45,8 +45,9 @@ NOT_NEEDED = {
 
 #: Names in the documentation of `kafkawire` that look like types: states of groups and transactions, a pyarrow class.
 NO_TYPES = {
-    *{"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table", "User"},
+    *{"CompletingRebalance", "Assigning", "Reconciling", "Empty", "NotReady", "PreparingRebalance", "Stable"},
     *{"CompleteAbort", "CompleteCommit", "Dead", "Ongoing", "PrepareAbort", "PrepareCommit", "PrepareEpochFence"},
+    *{"Table", "User"},
 }
 #: Classes whose constructors applications call.
 CREATED_BY_USERS = ("Admin", "Broker", "Consumer", "Producer", "ShareConsumer")

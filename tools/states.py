@@ -24,6 +24,7 @@ from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
 from kafkawire.reference_broker.groups.share.group import SHARE_GROUP_EDGES
+from kafkawire.reference_broker.groups.streams.group import STREAMS_GROUP_EDGES, STREAMS_MEMBER_EDGES
 from kafkawire.reference_broker.replicas.followed import FOLLOWED_EDGES
 from kafkawire.reference_broker.replicas.in_sync import ISR_EDGES
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
@@ -244,6 +245,22 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "The states are those that a share coordinator stores, so a delivery that a leader has read may begin in "
             "any of them except ACQUIRED. While the persister has not answered, a delivery is in its new state, but "
             "takes no other step; the answer may take it back.",
+        ),
+        Machine(
+            "A streams group, in the broker",
+            "reference_broker/groups/streams/group.py",
+            STREAMS_GROUP_EDGES,
+            "As for a consumer group, the state is computed on demand ([decision "
+            "59](decisions/0059-streams-groups.md)). NOT_READY depends on the topics of the topology, which a "
+            "heartbeat checks if topics have changed. A group that a broker reads from its log may begin in any "
+            "state except DEAD.",
+        ),
+        Machine(
+            "A member of a streams group, in the broker",
+            "reference_broker/groups/streams/group.py",
+            STREAMS_MEMBER_EDGES,
+            "As for a member of a consumer group, but a task may also have to wait for the member's own process: its "
+            "members share state directories. A member that a broker reads from its log may begin in any state.",
         ),
         Machine(
             "A transactional id",

@@ -9,7 +9,7 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.share.group import SHARE_GROUP_TYPE, ShareGroup
-from kafkawire.reference_broker.groups.unserved import UnservedGroup
+from kafkawire.reference_broker.groups.streams.group import STREAMS_GROUP_TYPE, StreamsGroup, StreamsGroupState
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["handle"]
 
 Listed = ListGroupsResponse.ListedGroup
-Group = ClassicGroup | ConsumerGroup | ShareGroup | UnservedGroup
+Group = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
 
 @serves(ApiKey.LIST_GROUPS)
@@ -38,7 +38,7 @@ def handle(
     types = {kind.lower() for kind in request.types_filter}
     listed = []
     known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.share_groups()]
-    known += groups.unserved_groups()
+    known += groups.streams_groups()
     for group in known:
         group_id = group.group_id
         if not (
@@ -47,10 +47,15 @@ def handle(
             yield
             continue
         each = _listed(group)
-        if (not states or each.group_state.lower() in states) and (not types or each.group_type in types):
+        if (not states or _word(each.group_state) in states) and (not types or each.group_type in types):
             listed.append(each)
         yield
     return ListGroupsResponse(groups=listed)
+
+
+def _word(state: str) -> str:
+    """Return a state as filters name it, in lower case; as in Kafka, one state has another name there."""
+    return "not_ready" if state == StreamsGroupState.NOT_READY else state.lower()
 
 
 def _listed(group: Group) -> Listed:
@@ -60,4 +65,4 @@ def _listed(group: Group) -> Listed:
         return Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")
     if isinstance(group, ShareGroup):
         return Listed(group.group_id, SHARE_GROUP_TYPE, group.state.value, SHARE_GROUP_TYPE)
-    return Listed(group.group_id, group.kind, group.state, group.kind)
+    return Listed(group.group_id, STREAMS_GROUP_TYPE, group.state.value, STREAMS_GROUP_TYPE)

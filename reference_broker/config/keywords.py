@@ -141,6 +141,16 @@ class BrokerKeywords(ClusterKeywords, total=False):
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_segment_bytes: int
     share_coordinator_snapshot_update_records_per_snapshot: int
+    group_streams_session_timeout_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_size: int
+    group_streams_assignment_interval_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_max_standby_replicas: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int

@@ -142,6 +142,9 @@ def _secret(name: str, value: object) -> Secret | None:
     return Secret(given) if given else None
 
 
+_NO_EFFECT: Final = "the upper limit would have no effect"
+
+
 class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options()):
     """The options of a broker.
 
@@ -193,6 +196,18 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
         share_coordinator_state_topic_segment_bytes: the segment size of `__share_group_state`.
         share_coordinator_snapshot_update_records_per_snapshot: how many changes to a share partition's state are
             stored before the next snapshot of it.
+        group_streams_session_timeout_ms: how long a member of a streams group may go without a heartbeat.
+        group_streams_heartbeat_interval_ms: how often a member of a streams group is told to send a heartbeat.
+        group_streams_max_session_timeout_ms: the upper limit on the session timeout of a streams group.
+        group_streams_max_heartbeat_interval_ms: the upper limit on the heartbeat interval of a streams group.
+        group_streams_max_size: the maximum number of members in a streams group.
+        group_streams_assignment_interval_ms: how long to collect changes to a streams group after one assignment
+            before the next one is computed.
+        group_streams_max_assignment_interval_ms: the upper limit on the assignment interval of a streams group.
+        group_streams_initial_rebalance_delay_ms: how long the first assignment of an empty streams group waits for more
+            members.
+        group_streams_num_standby_replicas: how many standby tasks each stateful task of a streams group has.
+        group_streams_max_standby_replicas: the upper limit on the standby replicas of a streams group.
         transaction_state_log_num_partitions: the number of partitions of `__transaction_state`, fixed when that topic
             is created.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may request.
@@ -297,6 +312,16 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
     share_coordinator_snapshot_update_records_per_snapshot: int = _kafka(
         "share.coordinator.snapshot.update.records.per.snapshot"
     )
+    group_streams_session_timeout_ms: int = _kafka("group.streams.session.timeout.ms")
+    group_streams_heartbeat_interval_ms: int = _kafka("group.streams.heartbeat.interval.ms")
+    group_streams_max_session_timeout_ms: int = _kafka("group.streams.max.session.timeout.ms")
+    group_streams_max_heartbeat_interval_ms: int = _kafka("group.streams.max.heartbeat.interval.ms")
+    group_streams_max_size: int = _kafka("group.streams.max.size")
+    group_streams_assignment_interval_ms: int = _kafka("group.streams.assignment.interval.ms")
+    group_streams_max_assignment_interval_ms: int = _kafka("group.streams.max.assignment.interval.ms")
+    group_streams_initial_rebalance_delay_ms: int = _kafka("group.streams.initial.rebalance.delay.ms")
+    group_streams_num_standby_replicas: int = _kafka("group.streams.num.standby.replicas")
+    group_streams_max_standby_replicas: int = _kafka("group.streams.max.standby.replicas")
     transaction_state_log_num_partitions: int = _kafka("transaction.state.log.num.partitions")
     transaction_max_timeout_ms: int = _kafka("transaction.max.timeout.ms")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _kafka(
@@ -348,17 +373,22 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
     slow_request_ms: int = number(0, 0)
 
     ORDERS = (
-        Order(
-            "group_consumer_heartbeat_interval_ms",
-            "group_consumer_session_timeout_ms",
-            "members would lose their session between two heartbeats",
-            strict=True,
-            times=3,  # two heartbeats may be lost, as with the clients' defaults
+        *(
+            Order(
+                f"group_{kind}_heartbeat_interval_ms",
+                f"group_{kind}_session_timeout_ms",
+                "members would lose their session between two heartbeats",
+                strict=True,
+                times=3,  # two heartbeats may be lost, as with the clients' defaults
+            )
+            for kind in ("consumer", "streams")
         ),
         *(
-            Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would have no effect")
+            Order(f"group_{kind}_{name}", f"group_{kind}_max_{name}", _NO_EFFECT)
+            for kind in ("consumer", "streams")
             for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
         ),
+        Order("group_streams_num_standby_replicas", "group_streams_max_standby_replicas", _NO_EFFECT),
     )
 
     def check(self, given: Collection[str]) -> None:

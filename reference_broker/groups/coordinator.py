@@ -39,8 +39,10 @@ from kafkawire.reference_broker.groups.requests import (
 from kafkawire.reference_broker.groups.shard import GroupShard
 from kafkawire.reference_broker.groups.share.group import ShareGroup
 from kafkawire.reference_broker.groups.share.operations import ShareOperations
+from kafkawire.reference_broker.groups.streams.group import StreamsGroup
+from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
+from kafkawire.reference_broker.groups.streams.operations import StreamsOperations
 from kafkawire.reference_broker.groups.topics import Topics
-from kafkawire.reference_broker.groups.unserved import UnservedGroup
 from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.work.computations import Computations
@@ -103,6 +105,7 @@ class GroupCoordinator:
         verify_commit: see `VerifyCommit`.
         computations: runs the matching of topic names.
         share_limits: see `ShareLimits`.
+        streams_limits: see `StreamsLimits`.
     """
 
     def __init__(
@@ -115,13 +118,14 @@ class GroupCoordinator:
         verify_commit: VerifyCommit,
         computations: Computations,
         share_limits: ShareLimits,
+        streams_limits: StreamsLimits,
     ) -> None:
         self._timers = timers
         self._verify_commit = verify_commit
         self._limits = limits
 
         def new_shard(number: int, timers: ShardTimers) -> GroupShard:
-            return GroupShard(timers, new_id, limits, topics, computations, share_limits)
+            return GroupShard(timers, new_id, limits, topics, computations, share_limits, streams_limits)
 
         self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, size_of)
 
@@ -164,10 +168,10 @@ class GroupCoordinator:
         for shard in self._runtime.shards():
             yield from shard.share.groups.values()
 
-    def unserved_groups(self) -> Iterator[UnservedGroup]:
+    def streams_groups(self) -> Iterator[StreamsGroup]:
         """Yield the streams groups of all served partitions."""
         for shard in self._runtime.shards():
-            yield from shard.unserved_groups.values()
+            yield from shard.streams.groups.values()
 
     def offsets(self, group_id: str) -> Mapping[Partition, Committed]:
         """Return the offsets that a group has committed, without waiting for the high watermark."""
@@ -406,6 +410,14 @@ class GroupCoordinator:
         """Run a step on the share groups of every served partition."""
         for number in self._runtime.numbers():
             self._runtime.submit_to(number, lambda shard: shard.step_of_shares(step), done, now_ms)
+
+    def describe_streams(self, group_id: str, done: Done[StreamsGroup], now_ms: int) -> None:
+        """Call `done` with a streams group, which `done` must not keep."""
+        self._runtime.submit(group_id, lambda shard: shard.find_streams(group_id), done, now_ms)
+
+    def submit_streams(self, group_id: str, step: Callable[[StreamsOperations], R], done: Done[R], now_ms: int) -> None:
+        """Run a step on the streams groups among which a group is, or would be."""
+        self._runtime.submit(group_id, lambda shard: shard.step_of_streams(step), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:
         """Delete an empty group and its offsets; the empty group id is allowed, as it may have committed offsets."""

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffsets
 from kafkawire.reference_broker.groups.records import offset_tombstone
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.streams.group import StreamsGroup, StreamsGroupState
 from kafkawire.reference_broker.work.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
@@ -24,7 +25,7 @@ __all__ = ["Expiry", "is_empty"]
 #: further steps; each shard has its own steps.
 _STEP_OFFSETS = 500
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup
 
 
 class Expiry:
@@ -33,6 +34,7 @@ class Expiry:
     Args:
         groups: the classic groups, keyed by id.
         consumer_groups: the KIP-848 groups, keyed by id.
+        streams_groups: the streams groups, keyed by id.
         offsets: the committed offsets.
         pending: the pending offsets of open transactions.
         timers: timers for the checks.
@@ -45,6 +47,7 @@ class Expiry:
         self,
         groups: dict[str, ClassicGroup],
         consumer_groups: dict[str, ConsumerGroup],
+        streams_groups: dict[str, StreamsGroup],
         offsets: Offsets,
         pending: PendingOffsets,
         timers: ShardTimers,
@@ -54,6 +57,7 @@ class Expiry:
     ) -> None:
         self._groups = groups
         self._consumer_groups = consumer_groups
+        self._streams_groups = streams_groups
         self._offsets = offsets
         self._pending = pending
         self._timers = timers
@@ -75,7 +79,7 @@ class Expiry:
             self._timer.cancel()
 
     def _begin(self, now_ms: int) -> None:
-        self._check_in_turn(iter([*self._groups, *self._consumer_groups]), now_ms)
+        self._check_in_turn(iter([*self._groups, *self._consumer_groups, *self._streams_groups]), now_ms)
 
     def _check_in_turn(self, group_ids: Iterator[str], now_ms: int) -> None:
         self._timers.in_turn(now_ms, lambda now_ms: self._check(group_ids, now_ms))
@@ -97,7 +101,8 @@ class Expiry:
 
     def _check_group(self, group_id: str, now_ms: int) -> int:
         """Delete a group's expired offsets, and the group itself if unused; return how many offsets it had."""
-        group = self._groups.get(group_id) or self._consumer_groups.get(group_id)
+        group: Group | None = self._groups.get(group_id) or self._consumer_groups.get(group_id)
+        group = group or self._streams_groups.get(group_id)
         if group is None:
             return 0
         offsets = self._offsets.of_group(group_id)
@@ -136,4 +141,4 @@ class Expiry:
 
 def is_empty(group: Group) -> bool:
     """Return whether a group has no members."""
-    return group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY)
+    return group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY, StreamsGroupState.EMPTY)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
+from kafkawire.reference_broker.groups.streams.group import StreamsGroup
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Offsets", "expired"]
@@ -63,18 +64,21 @@ class Offsets:
 
 
 def expired(
-    group: ClassicGroup | ConsumerGroup, offsets: Mapping[Partition, Committed], retention_ms: int, now_ms: int
+    group: ClassicGroup | ConsumerGroup | StreamsGroup,
+    offsets: Mapping[Partition, Committed],
+    retention_ms: int,
+    now_ms: int,
 ) -> list[Partition]:
     """Return the partitions whose committed offsets have expired.
 
     In an empty classic group, all offsets expire together, one retention time after the last member left; if the group
     never had members, each offset expires one retention time after its commit. In a group with members, only offsets of
-    topics without subscribers expire, and in an empty KIP-848 group, all offsets do. In these two cases, the retention
-    time starts when the offset is committed.
+    topics without subscribers expire, and in an empty KIP-848 or streams group, all offsets do. In these two cases, the
+    retention time starts when the offset is committed.
     """
     subscribed: Collection[str] = ()
     since_ms = _NO_TIMESTAMP
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, ConsumerGroup | StreamsGroup):
         subscribed = {topic for topic in {partition[0] for partition in offsets} if group.is_subscribed_to(topic)}
     elif group.protocol_type is not None:
         if group.state is GroupState.EMPTY:

@@ -43,8 +43,11 @@ from kafkawire.reference_broker.groups.share.group import ShareGroup
 from kafkawire.reference_broker.groups.share.operations import ShareOperations
 from kafkawire.reference_broker.groups.share.records import SHARE_GROUP_RECORD_TYPES
 from kafkawire.reference_broker.groups.stored_records import decode_stored
+from kafkawire.reference_broker.groups.streams.group import StreamsGroup
+from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
+from kafkawire.reference_broker.groups.streams.operations import StreamsOperations
+from kafkawire.reference_broker.groups.streams.records import STREAMS_GROUP_RECORD_TYPES
 from kafkawire.reference_broker.groups.topics import Topics
-from kafkawire.reference_broker.groups.unserved import UNSERVED_RECORD_TYPES, UnservedGroup, UnservedGroups
 from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
@@ -71,7 +74,7 @@ __all__ = ["GroupShard"]
 R = TypeVar("R")
 
 #: A group of any type.
-Group = ClassicGroup | ConsumerGroup | ShareGroup | UnservedGroup
+Group = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
 
 class GroupShard:
@@ -84,12 +87,13 @@ class GroupShard:
         topics: see `Topics`.
         computations: runs long computations.
         share_limits: see `ShareLimits`.
+        streams_limits: see `StreamsLimits`.
 
     Attributes:
         classic_groups: classic groups, keyed by id.
         consumer_groups: KIP-848 groups, keyed by id.
         share: the share groups.
-        unserved_groups: streams groups, keyed by id; each id is in only one of the mappings.
+        streams: the streams groups; each id is in only one of the mappings.
         offsets: the committed offsets.
         pending: the offsets of open transactions.
     """
@@ -102,15 +106,16 @@ class GroupShard:
         topics: Topics,
         computations: Computations,
         share_limits: ShareLimits,
+        streams_limits: StreamsLimits,
     ) -> None:
         self._topics = topics
         self._outbox = Outbox()
         self.share = ShareOperations(timers, self._outbox, share_limits, topics, self._has_other_than_share)
+        self.streams = StreamsOperations(timers, self._outbox, streams_limits, topics, self._is_taken)
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        self.unserved_groups = UnservedGroups(timers, limits.group_consumer_session_timeout_ms)
         self._migration = Migration(self._outbox, limits, topics)
         self._changes = Changes(
             self.consumer_groups, timers, self._outbox, limits, topics, self._migration, computations
@@ -129,6 +134,7 @@ class GroupShard:
         self._expiry = Expiry(
             self.classic_groups,
             self.consumer_groups,
+            self.streams.groups,
             self.offsets,
             self.pending,
             timers,
@@ -164,10 +170,10 @@ class GroupShard:
             else:
                 self.classic_groups[key.group] = stored_group(key.group, value)
         else:
-            if key.SCHEMA.key in UNSERVED_RECORD_TYPES:
-                group_id = self.unserved_groups.replay(record)
-            elif key.SCHEMA.key in SHARE_GROUP_RECORD_TYPES:
+            if key.SCHEMA.key in SHARE_GROUP_RECORD_TYPES:
                 group_id = self.share.replay(record)
+            elif key.SCHEMA.key in STREAMS_GROUP_RECORD_TYPES:
+                group_id = self.streams.replay(record)
             else:
                 group_id = replay_consumer(self.consumer_groups, record)
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
@@ -193,7 +199,7 @@ class GroupShard:
             self._changes.expect_all(group, now_ms)
         self._changes.resolution.loaded()
         self.share.loaded(now_ms)
-        self.unserved_groups.loaded(now_ms)
+        self.streams.loaded(now_ms)
         self._expiry.check_later(now_ms)
 
     def unloaded(self) -> None:
@@ -201,6 +207,7 @@ class GroupShard:
         self._members.unloaded()
         self._changes.deadlines.cancel()
         self.share.unloaded()
+        self.streams.unloaded()
         self._changes.resolution.cancel()
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
@@ -226,8 +233,8 @@ class GroupShard:
                 # As in Kafka, the response lacks the member's id.
                 reply(JoinGroupResponse(error_code=error.code))
                 return Result(None)
-        unserved = self.unserved_groups.get(request.group_id)
-        if request.group_id in self.share.groups or (unserved is not None and unserved.members):
+        streams = self.streams.groups.get(request.group_id)
+        if request.group_id in self.share.groups or (streams is not None and streams.members):
             reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return Result(None)
         return self._step(lambda: self._members.join(request, reply, now_ms))
@@ -272,7 +279,7 @@ class GroupShard:
         classic = self.classic_groups.get(group_id)
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
-        is_other = group_id in self.unserved_groups or group_id in self.share.groups
+        is_other = group_id in self.share.groups or group_id in self.streams.groups
         if is_other or (request.epoch != JOIN_EPOCH and classic is not None):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if request.epoch != JOIN_EPOCH:
@@ -301,9 +308,9 @@ class GroupShard:
         """
         self._check_may_commit(commit.group_id)
         group = self.consumer_groups.get(commit.group_id)
-        unserved = self.unserved_groups.get(commit.group_id)
-        if unserved is not None:
-            unserved.check_commit(commit.member_id, commit.generation_id, knows_epochs=commit.knows_epochs)
+        streams = self.streams.groups.get(commit.group_id)
+        if streams is not None:
+            streams.check_commit(commit.member_id, commit.generation_id, offsets, knows_epochs=commit.knows_epochs)
         elif group is None:
             self._members.check_commit(commit, now_ms)
         else:
@@ -321,9 +328,9 @@ class GroupShard:
         """
         self._check_may_commit(commit.group_id)
         group = self.consumer_groups.get(commit.group_id)
-        unserved = self.unserved_groups.get(commit.group_id)
-        if unserved is not None:
-            unserved.check_commit_in_transaction(commit)
+        streams = self.streams.groups.get(commit.group_id)
+        if streams is not None:
+            streams.check_commit_in_transaction(commit, offsets)
         elif group is None:
             self._members.check_commit_in_transaction(commit)
         else:
@@ -354,13 +361,9 @@ class GroupShard:
         Raises:
             BrokerError: the KIP-848 member is unknown, or has a different epoch.
         """
-        group = self.consumer_groups.get(group_id)
-        unserved = self.unserved_groups.get(group_id)
-        if member_id is not None or epoch >= 0:
-            if group is not None:
-                group.check_fetch(member_id or "", epoch)
-            elif unserved is not None:
-                unserved.check_epoch(member_id or "", epoch)
+        group = self.consumer_groups.get(group_id) or self.streams.groups.get(group_id)
+        if group is not None and (member_id is not None or epoch >= 0):
+            group.check_fetch(member_id or "", epoch)
         return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> Result[list[ErrorCode]]:
@@ -417,6 +420,25 @@ class GroupShard:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return Result(group)
 
+    def find_streams(self, group_id: str) -> Result[StreamsGroup]:
+        """Return a streams group.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND.
+        """
+        group = self._group(group_id)
+        if not isinstance(group, StreamsGroup):
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+        return Result(group)
+
+    def step_of_shares(self, step: Callable[[ShareOperations], R]) -> Result[R]:
+        """Run a step on the share groups, with the records that it writes."""
+        return self._step(lambda: step(self.share))
+
+    def step_of_streams(self, step: Callable[[StreamsOperations], R]) -> Result[R]:
+        """Run a step on the streams groups, with the records that it writes."""
+        return self._step(lambda: step(self.streams))
+
     def delete(self, group_id: str) -> Result[None]:
         """Delete an empty group and its offsets.
 
@@ -424,7 +446,7 @@ class GroupShard:
             BrokerError: the group does not exist, or has members.
         """
         group = self._group(group_id)
-        if group.members if isinstance(group, UnservedGroup | ShareGroup) else not is_empty(group):
+        if group.members if isinstance(group, ShareGroup | StreamsGroup) else not is_empty(group):
             raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
         for partition in self._partitions(group_id):
             self._outbox.add(offset_tombstone(group_id, *partition))
@@ -447,9 +469,8 @@ class GroupShard:
     def _endings_of_other(self, group_id: str) -> list[CoordinatorRecord]:
         """Return the records that remove an empty group of a type other than classic."""
         group = self.consumer_groups.get(group_id)
-        unserved = self.unserved_groups.get(group_id)
-        if unserved is not None:
-            return unserved.tombstones()
+        if group_id in self.streams.groups:
+            return self.streams.tombstones(group_id)
         return [] if group is None else group_tombstones(group_id, group.members, group.resolved)
 
     def _find(self, group_id: str) -> Group | None:
@@ -457,16 +478,20 @@ class GroupShard:
             self.classic_groups.get(group_id)
             or self.consumer_groups.get(group_id)
             or self.share.groups.get(group_id)
-            or self.unserved_groups.get(group_id)
+            or self.streams.groups.get(group_id)
         )
 
     def _has_other_than_share(self, group_id: str) -> bool:
         """Return whether a group that is not a share group has an id."""
         return self._find(group_id) is not None and group_id not in self.share.groups
 
-    def step_of_shares(self, step: Callable[[ShareOperations], R]) -> Result[R]:
-        """Run a step on the share groups, with the records that it writes."""
-        return self._step(lambda: step(self.share))
+    def _is_taken(self, group_id: str, may_replace: bool) -> bool:
+        """Return whether another group has the id of a new streams group, which may replace an empty classic group."""
+        group = self._find(group_id)
+        if may_replace and isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY:
+            self._end(group)
+            return False
+        return group is not None
 
     def _group(self, group_id: str) -> Group:
         group = self._find(group_id)

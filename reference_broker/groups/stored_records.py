@@ -7,14 +7,14 @@ from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, NOTED_RECORD_TYPES
 from kafkawire.reference_broker.groups.records import RECORD_TYPES
 from kafkawire.reference_broker.groups.share.records import SHARE_GROUP_RECORD_TYPES
-from kafkawire.reference_broker.groups.unserved import UNSERVED_RECORD_TYPES
+from kafkawire.reference_broker.groups.streams.records import STREAMS_GROUP_RECORD_TYPES
 
 __all__ = ["decode_stored"]
 
-_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **SHARE_GROUP_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
+_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **SHARE_GROUP_RECORD_TYPES, **STREAMS_GROUP_RECORD_TYPES}
 
 #: Types whose values are hardly used here; other releases have encoded them differently.
-_UNREAD = frozenset((*UNSERVED_RECORD_TYPES, *NOTED_RECORD_TYPES))
+_UNREAD = frozenset(NOTED_RECORD_TYPES)
 
 
 def decode_stored(key: bytes, value: bytes | None) -> CoordinatorRecord | None:

@@ -45,6 +45,12 @@ _REQUIREMENTS: Final = {
     "property is set.",
 }
 
+#: The limits of the intervals between assignments.
+_INTERVALS: Final = {
+    f"group.{kind}.assignment.interval.ms": f"group.{kind}.max.assignment.interval.ms"
+    for kind in ("consumer", "streams")
+}
+
 #: Client properties that a subscription can match.
 _SELECTORS: Final = frozenset(
     {
@@ -272,8 +278,8 @@ def _requirement(name: str, value: object, error: ConfigurationError) -> str:
         )
     if name in _REQUIREMENTS:
         return f"requirement failed: {_REQUIREMENTS[name]}"
-    if name == "group.consumer.assignment.interval.ms":
-        return f"{name} must be less than or equal to group.consumer.max.assignment.interval.ms"
+    if name in _INTERVALS:
+        return f"{name} must be less than or equal to {_INTERVALS[name]}"
     return f"Invalid value {value} for configuration {name}: {error.reason}"
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.groups.share.group import SHARE_GROUP_TYPE
+from kafkawire.reference_broker.groups.streams.group import STREAMS_GROUP_TYPE
 from kafkawire.reference_broker.metrics.exposition import Measured, Sample
 from kafkawire.reference_broker.metrics.families import FAMILIES
 from kafkawire.reference_broker.metrics.histogram import Histogram
@@ -186,8 +188,11 @@ def _coordinators(core: Core) -> Work[list[Measured]]:
     for consumer in list(core.groups.consumer_groups()):
         groups[_CONSUMER, consumer.state.value] += 1
         yield
-    for other in list(core.groups.unserved_groups()):
-        groups[other.kind, other.state] += 1
+    for share in list(core.groups.share_groups()):
+        groups[SHARE_GROUP_TYPE, share.state.value] += 1
+        yield
+    for streams in list(core.groups.streams_groups()):
+        groups[STREAMS_GROUP_TYPE, streams.state.value] += 1
         yield
     states: Counter[str] = Counter()
     for transaction in list(core.transactions.transactions()):

@@ -45,6 +45,7 @@ PARTS: Final = frozenset(
         "throttling",
         "share_groups",
         "shares",
+        "streams_topics",
         "topics",
         "transactions",
         "verifier",

@@ -63,6 +63,8 @@ from kafkawire.sdk.admin.share_groups import (
     describe_share_groups,
     list_share_group_offsets,
 )
+from kafkawire.sdk.admin.streams_group_descriptions import StreamsGroupDescription
+from kafkawire.sdk.admin.streams_groups import describe_streams_groups
 from kafkawire.sdk.admin.token_values import DelegationToken, Principal
 from kafkawire.sdk.admin.topics import create_partitions, create_topics, delete_topics, describe_topics
 from kafkawire.sdk.admin.transaction_descriptions import (
@@ -266,6 +268,10 @@ class Actions:
             self._operations, group_ids, include_authorized_operations=include_authorized_operations
         )
         return results.all()
+
+    async def describe_streams_groups(self, group_ids: Collection[str]) -> ItemResults[str, StreamsGroupDescription]:
+        """Return streams groups; see `Admin.describe_streams_groups`."""
+        return await describe_streams_groups(self._operations, group_ids)
 
     async def describe_configs(
         self,

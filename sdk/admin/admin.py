@@ -66,6 +66,7 @@ from kafkawire.sdk.admin.scram_values import (
     checked_scram_alterations,
 )
 from kafkawire.sdk.admin.share_group_descriptions import ShareGroupDescription, SharePartitionOffset
+from kafkawire.sdk.admin.streams_group_descriptions import StreamsGroupDescription
 from kafkawire.sdk.admin.token_values import DelegationToken, checked_hmac, checked_principal, checked_principals
 from kafkawire.sdk.client.arguments import (
     MAX_INT16,
@@ -674,6 +675,23 @@ class Admin(Hinting, hints=ADMIN):
                 include_authorized_operations=bool(include_authorized_operations),
             )
         )
+
+    async def describe_streams_groups(
+        self, *group_ids: str | Iterable[str]
+    ) -> ItemResults[str, StreamsGroupDescription]:
+        """Return streams groups by group id (KIP-1071).
+
+        Args:
+            group_ids: as separate arguments or in one list.
+
+        Returns:
+            The groups, or the errors: GROUP_ID_NOT_FOUND if no such group exists or the group is of another kind,
+            GROUP_AUTHORIZATION_FAILED and others.
+
+        Raises:
+            LocalProtocolError: a group id is not a string.
+        """
+        return await self._do(self._actions.describe_streams_groups(checked_names("group_id", group_ids)))
 
     async def delete_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
         """Delete groups without members, of any type, with their committed offsets.

@@ -53,6 +53,7 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
         ApiKey.DESCRIBE_CLIENT_QUOTAS: "2.6 or later",  # KIP-546
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.7 or later; without ZooKeeper, 3.5 or later",  # KIP-554, KIP-900
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.7 or later; without ZooKeeper, 3.5 or later",  # KIP-554, KIP-900
+        ApiKey.STREAMS_GROUP_DESCRIBE: "4.1 or later",  # KIP-1071
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8 or later, without ZooKeeper",  # KIP-966
         ApiKey.SHARE_GROUP_DESCRIBE: "4.1 or later",  # KIP-932, as for the next three
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "4.1 or later",

@@ -36,6 +36,7 @@ from kafkawire.sdk.admin.scram_values import (
     UserScramCredentialUpsertion,
 )
 from kafkawire.sdk.admin.share_group_descriptions import ShareGroupDescription, SharePartitionOffset
+from kafkawire.sdk.admin.streams_group_descriptions import StreamsGroupDescription
 from kafkawire.sdk.admin.token_values import DelegationToken
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -300,6 +301,10 @@ class Admin(Hinting, hints=ADMIN):
         return result_of(
             self._inner.describe_groups, *group_ids, include_authorized_operations=include_authorized_operations
         )
+
+    def describe_streams_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, StreamsGroupDescription]:
+        """Return streams groups by group id (KIP-1071); see `kafkawire.Admin.describe_streams_groups`."""
+        return result_of(self._inner.describe_streams_groups, *group_ids)
 
     def delete_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
         """Delete groups without members, of any type, with their committed offsets.

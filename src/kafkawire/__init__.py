@@ -51,6 +51,14 @@ if TYPE_CHECKING:
         ShareMemberDescription,
         SharePartitionOffset,
     )
+    from kafkawire.sdk.admin.streams_group_descriptions import (
+        StreamsGroupDescription,
+        StreamsMemberDescription,
+        StreamsSubtopology,
+        StreamsTask,
+        StreamsTasks,
+        StreamsTopic,
+    )
     from kafkawire.sdk.admin.token_values import DelegationToken
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,
@@ -215,6 +223,12 @@ __all__ = [
     "ShareMemberDescription",
     "SharePartitionOffset",
     "ShareStream",
+    "StreamsGroupDescription",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTask",
+    "StreamsTasks",
+    "StreamsTopic",
     "Subscriptions",
     "TimestampType",
     "TokenProvider",
@@ -331,6 +345,12 @@ _HOMES = {
     "ShareMemberDescription": "sdk.admin.share_group_descriptions",
     "SharePartitionOffset": "sdk.admin.share_group_descriptions",
     "ShareStream": "sdk.consumer.sharing.share_consumer",
+    "StreamsGroupDescription": "sdk.admin.streams_group_descriptions",
+    "StreamsMemberDescription": "sdk.admin.streams_group_descriptions",
+    "StreamsSubtopology": "sdk.admin.streams_group_descriptions",
+    "StreamsTask": "sdk.admin.streams_group_descriptions",
+    "StreamsTasks": "sdk.admin.streams_group_descriptions",
+    "StreamsTopic": "sdk.admin.streams_group_descriptions",
     "Subscriptions": "sdk.groups.assignor",
     "TimestampType": "sdk.records",
     "TokenProvider": "sdk.client.security_options",

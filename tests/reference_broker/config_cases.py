@@ -188,6 +188,9 @@ CASES: Final = (
     _broker(("group.consumer.assignment.interval.ms", SET, "999999"), code=REQUEST,
             message="group.consumer.assignment.interval.ms must be less than or equal to "
             "group.consumer.max.assignment.interval.ms"),
+    _broker(("group.streams.assignment.interval.ms", SET, "999999"), code=REQUEST,
+            message="group.streams.assignment.interval.ms must be less than or equal to "
+            "group.streams.max.assignment.interval.ms"),
     # Kafka's message is the text of its internal error.
     _broker(("max.connections.per.ip.overrides", SET, "a"), code=REQUEST,
             message="Error parsing configuration property 'max.connections.per.ip.overrides': 'a' is not "

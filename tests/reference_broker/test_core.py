@@ -120,12 +120,17 @@ def test_a_changed_configuration_of_the_broker_takes_effect_everywhere_at_once(b
     (log,) = bench.core.directory.of("t").values()
     told = []
     bench.core.on_options = lambda options: told.append(options.log_cleaner_backoff_ms)
-    changes = {"group.consumer.assignment.interval.ms": "7", "log.retention.ms": "8", "log.cleaner.backoff.ms": "9"}
+    intervals = dict.fromkeys(
+        [f"group.{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams")], "7"
+    )
+    changes = {**intervals, "log.retention.ms": "8", "log.cleaner.backoff.ms": "9"}
     configs = [Config(name, AlterConfigOperation.SET, value) for name, value in changes.items()]
     resource = Resource(ConfigResourceType.BROKER, str(bench.core.options.node_id), configs)
     (response,) = bench.ask(IncrementalAlterConfigsRequest([resource])).responses
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
     assert bench.core._group_limits.group_consumer_assignment_interval_ms == 7
+    assert bench.core._share_limits.assignment_interval_ms("g") == 7
+    assert bench.core._streams_limits.assignment_interval_ms("g") == 7
     assert log.config.retention_ms == 8
     assert bench.core.upkeep._limits.cleaner_backoff_ms == 9
     assert told == [9]

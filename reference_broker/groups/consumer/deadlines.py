@@ -1,6 +1,4 @@
-"""Deadlines for members of consumer groups and share groups.
-
-They apply to heartbeats and, in consumer groups, to revoking partitions, to rejoining, and to SyncGroup.
+"""Deadlines for members of groups: for heartbeats, for revoking partitions or tasks, for rejoining, and for SyncGroup.
 
 A timer that fires has no effect if its member is gone or has met the deadline. If the resulting record cannot be
 written, the timer is set again.

@@ -72,6 +72,8 @@ from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRe
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
 from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -565,6 +567,22 @@ def _shares() -> Iterator[Case]:
         yield from _cases(key, "", _given(request), _CLUSTER_ACTION)
 
 
+def _streams() -> Iterator[Case]:
+    """Yield the cases about streams groups."""
+    read, describe = on_group(Op.READ, NO_GROUP), on_group(Op.DESCRIBE, NO_GROUP)
+    beat = StreamsGroupHeartbeatRequest(NO_GROUP, MEMBER, 5)
+    yield from _cases(K.STREAMS_GROUP_HEARTBEAT, "", _given(beat), read)
+    part = StreamsGroupHeartbeatRequest.Subtopology("0", [TOPIC])
+    joining = StreamsGroupHeartbeatRequest(
+        NO_GROUP,
+        MEMBER,
+        rebalance_timeout_ms=-5,  # so that nothing changes
+        topology=StreamsGroupHeartbeatRequest.Topology(0, [part]),
+    )
+    yield from _cases(K.STREAMS_GROUP_HEARTBEAT, "with a topology", _given(joining), read, _DESCRIBE)
+    yield from _cases(K.STREAMS_GROUP_DESCRIBE, "", _given(StreamsGroupDescribeRequest([NO_GROUP])), describe)
+
+
 def _identities() -> Iterator[Case]:
     """Yield the cases about quotas, credentials and delegation tokens; none of them changes anything."""
     see, change = on_cluster(Op.DESCRIBE), on_cluster(Op.ALTER)
@@ -605,7 +623,7 @@ def _quorum() -> Iterator[Case]:
 
 CASES: Final = (
     *(*_data(), *_topics(), *_groups(), *_transactions(), *_administration()),
-    *(*_identities(), *_quorum(), *_shares()),
+    *(*_identities(), *_quorum(), *_shares(), *_streams()),
 )
 
 _IDENTITIES: Final = (

@@ -34,6 +34,8 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
 from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -289,6 +291,43 @@ def test_a_share_group_hides_its_topics_and_they_cannot_be_fetched() -> None:
     unknown, hidden = asked(ShareGroupDescribeRequest(["s", "other"])).groups
     assert (unknown.group_id, unknown.error_code) == ("other", ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert (hidden.error_code, len(hidden.members)) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
+
+
+def test_what_an_application_of_streams_may_create_and_see() -> None:
+    bench = AuthorizedBench(group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)
+    bench.give(on_group(Op.READ, "s"), on_group(Op.DESCRIBE, "s"))
+    for name in (TOPIC, "s-c", "s-d"):
+        bench.give(on_topic(Op.DESCRIBE, name))
+    Info = StreamsGroupHeartbeatRequest.TopicInfo
+    part = StreamsGroupHeartbeatRequest.Subtopology("0", [TOPIC], [], [Info("s-c"), Info("s-d")])
+    joining = {
+        "rebalance_timeout_ms": 60_000,
+        "topology": StreamsGroupHeartbeatRequest.Topology(0, [part]),
+        **{f"{role}_tasks": [] for role in ("active", "standby", "warmup")},
+        "process_id": "p",
+    }
+
+    def beat(epoch: int = 0, **given: Any) -> str:
+        response = bench.ask(StreamsGroupHeartbeatRequest("s", "m", epoch, **given))
+        assert not response.error_code
+        return response.status[0].status_detail if response.status else ""
+
+    missing, denied = "Internal topics are missing: s-c, s-d", "; Unauthorized to CREATE on topics "
+    assert beat(**joining) == f"{missing}{denied}s-c, s-d."
+    bench.give(on_topic(Op.CREATE, "s-c"))
+    assert beat(**joining) == f"{missing}{denied}s-d."
+    bench.give(on_cluster(Op.CREATE))
+    assert beat(**joining) == missing
+    assert beat(**joining) == ""
+    asked = StreamsGroupDescribeRequest(["s", "other"], include_authorized_operations=True)
+    unknown, shown = bench.ask(asked).groups
+    assert (unknown.group_id, unknown.error_code) == ("other", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert shown.authorized_operations == 1 << Op.READ | 1 << Op.DESCRIBE
+    assert len(shown.topology.subtopologies) == 1
+    bench.revoke_all()
+    bench.give(on_group(Op.DESCRIBE, "s"), on_topic(Op.DESCRIBE, TOPIC))
+    _, hidden = bench.ask(asked).groups
+    assert (hidden.error_code, hidden.topology) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
 
 def test_offsets_of_share_groups_need_a_right_to_each_topic() -> None:

@@ -9,9 +9,12 @@ from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
-from kafkawire.reference_broker.groups import unserved
 from kafkawire.reference_broker.groups.share.records import group_value_record
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_metadata import (
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+)
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -54,7 +57,7 @@ def test_every_type_of_group_says_what_it_is(groups):
     joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
     groups.ask(ConsumerGroupHeartbeatRequest("consumers", "m", 0, **joining))
     replicas = groups.core.replicas.of(groups.offsets_topic().name)
-    key, value = unserved.StreamsGroupMetadataKey("streamers"), unserved.StreamsGroupMetadataValue(2)
+    key, value = StreamsGroupMetadataKey("streamers"), StreamsGroupMetadataValue(2)
     for group_id, record in (
         ("sharers", group_value_record("sharers", 2, 0)),
         ("streamers", CoordinatorRecord(key, value)),

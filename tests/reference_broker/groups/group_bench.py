@@ -13,6 +13,7 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
+from kafkawire.reference_broker.groups.streams.limits import StreamsLimits
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.reference_broker.storage.producers.producers import Verification
@@ -23,13 +24,14 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
 
-__all__ = ["REBALANCE_MS", "SESSION_MS", "TOPIC_ID", "GroupBench", "form", "only"]
+__all__ = ["REBALANCE_MS", "SESSION_MS", "STREAMS_OPTIONS", "TOPIC_ID", "GroupBench", "form", "only"]
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
 
-#: Changes to a KIP-848 group are not batched unless a test sets this option.
+#: Changes to a KIP-848 or streams group are not batched unless a test sets these options.
+STREAMS_OPTIONS = {"group_streams_assignment_interval_ms": 0, "group_streams_initial_rebalance_delay_ms": 0}
 _DEFAULTS = GroupLimits.of(read_options({"group_consumer_assignment_interval_ms": 0}))
 
 
@@ -67,6 +69,8 @@ class GroupBench:
         limits: the limits for groups.
 
     Attributes:
+        streams_limits: the limits of streams groups.
+        of_groups: the configurations of single groups.
         refused: the error from the transaction coordinator; None if it agrees to the commit.
         next_ids: the random parts of the next member ids, in reverse order; generated ones follow.
     """
@@ -79,6 +83,8 @@ class GroupBench:
         self.topics = ChangingTopics()
         self.refused: BrokerError | None = None
         self.logs = [self.log] if logs is None else logs
+        self.of_groups: dict[str, dict[str, str]] = {}
+        self.streams_limits = StreamsLimits(read_options(STREAMS_OPTIONS), self.of_groups)
         self.groups = GroupCoordinator(
             self.timers,
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
@@ -88,6 +94,7 @@ class GroupBench:
             self.verify_commit,
             Computations(self.timers),
             ShareLimits(read_options({}), {}),
+            self.streams_limits,
         )
         self.elect()
 

@@ -1,4 +1,4 @@
-"""Records of groups that are not served may come from any Kafka release; records of served groups may not.
+"""Records whose values hardly count may come from any Kafka release; others may not.
 
 Method: decode records with the bytes of a future version.
 """
@@ -30,11 +30,7 @@ LATER = b"\x00\x63and more"
 
 @pytest.mark.parametrize(
     "key",
-    [
-        StreamsGroupTopologyKey("g"),
-        ConsumerGroupRegularExpressionKey("g", "t.*"),
-        ConsumerGroupPartitionMetadataKey("g"),
-    ],
+    [ConsumerGroupRegularExpressionKey("g", "t.*"), ConsumerGroupPartitionMetadataKey("g")],
 )
 def test_what_hardly_counts_is_kept_with_defaults(key: Message) -> None:
     stored, _ = encode(CoordinatorRecord(key, None))
@@ -45,7 +41,13 @@ def test_what_hardly_counts_is_kept_with_defaults(key: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [GroupMetadataKey("g"), ConsumerGroupMemberMetadataKey("g", "m"), ShareGroupMetadataKey("g")]
+    "key",
+    [
+        GroupMetadataKey("g"),
+        ConsumerGroupMemberMetadataKey("g", "m"),
+        ShareGroupMetadataKey("g"),
+        StreamsGroupTopologyKey("g"),
+    ],
 )
 def test_what_counts_has_to_be_known(key: Message) -> None:
     stored, _ = encode(CoordinatorRecord(key, None))

@@ -83,15 +83,15 @@ def test_a_failed_log(bench):
 def test_groups_and_transactions(bench):
     groups = bench.core.groups
     group = SimpleNamespace(state=SimpleNamespace(value="Stable"))
-    for kind in ("classic", "consumer"):
+    for kind in ("classic", "consumer", "share", "streams"):
         setattr(groups, f"{kind}_groups", lambda: iter([group, group]))
-    groups.unserved_groups = lambda: iter([SimpleNamespace(kind="share", state="Empty")])
     values = Scraped(bench.core).values()
     name = "kafka_server_group_coordinator_metrics_group_count"
     assert {key[1:]: value for key, value in values.items() if key[0] == name} == {
         ("classic", "Stable"): 2,
         ("consumer", "Stable"): 2,
-        ("share", "Empty"): 1,
+        ("share", "Stable"): 2,
+        ("streams", "Stable"): 2,
     }
 
 

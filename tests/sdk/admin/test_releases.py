@@ -59,6 +59,7 @@ APIS: dict[ApiKey, Action] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda admin: admin.list_share_group_offsets("g"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda admin: admin.alter_share_group_offsets("g", {T0: 1}),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda admin: admin.delete_share_group_offsets("g", "t"),
+    ApiKey.STREAMS_GROUP_DESCRIBE: lambda admin: all_of(admin.describe_streams_groups("g")),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda admin: admin.describe_topics("t", include_eligible_leaders=True),
     ApiKey.DELETE_RECORDS: lambda admin: all_of(admin.delete_records({T0: None})),
     ApiKey.DELETE_GROUPS: lambda admin: all_of(admin.delete_groups("g")),
