@@ -124,6 +124,44 @@ def test_the_address_for_metrics(tmp_path):
     assert any(each.startswith("metrics_listen: everyone who can reach") for each in found(made, Kind.UNSAFE))
 
 
+def test_how_clients_log_in(tmp_path):
+    made = report(tmp_path, text=f"listeners=A://localhost:0\nlistener.security.protocol.map=A:SASL_PLAINTEXT\n{LOGIN}")
+    assert [each.logins for each in made.listeners] == [("SCRAM-SHA-512",)]
+
+
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+LOGIN = "listener.name.a.sasl.enabled.mechanisms=SCRAM-SHA-512\nlistener.name.a.scram-sha-512.sasl.jaas.config="
+LOGIN += "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("listeners=A://0.0.0.0:0", ["everyone who can reach 0.0.0.0:0 can read, write"]),
+        (f"listeners=A://0.0.0.0:0\n{AUTHORIZER}", ["everyone who can reach 0.0.0.0:0 can do what User:ANONYMOUS may"]),
+        (f"listeners=A://127.0.0.1:0\nlistener.security.protocol.map=A:SASL_PLAINTEXT\n{LOGIN}", []),
+        (
+            f"listeners=A://0.0.0.0:0\nlistener.security.protocol.map=A:SASL_PLAINTEXT\n{LOGIN}",
+            ["others on the network can see", "every client that has connected can read, write"],
+        ),
+        (
+            f"listeners=A://0.0.0.0:0\nlistener.security.protocol.map=A:SASL_PLAINTEXT\n{LOGIN}\n{AUTHORIZER}",
+            ["others on the network can see"],
+        ),
+        (
+            f"listeners=A://localhost:0\n{AUTHORIZER}\nallow.everyone.if.no.acl.found=true",
+            ["everyone may do anything with a topic"],
+        ),
+    ],
+)
+def test_what_others_on_the_network_can_do(tmp_path, text, expected):
+    made = report(tmp_path, text=text)
+    assert made.would_start, found(made, Kind.ERROR)
+    found_texts = [each.text for each in made.findings if each.kind is Kind.UNSAFE]
+    assert len(found_texts) == len(expected)
+    assert all(map(str.startswith, found_texts, expected)), found_texts
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "subject"),
     [

@@ -16,7 +16,7 @@ FULL = Report(
     "zk:2181",
     (
         ListenerFacts("IN", "PLAINTEXT", "127.0.0.1:9093", "127.0.0.1:9093", "brokers"),
-        ListenerFacts("OUT", "PLAINTEXT", "0.0.0.0:9092", "kafka:9092", "clients"),
+        ListenerFacts("OUT", "SASL_SSL", "0.0.0.0:9092", "kafka:9092", "clients", ("PLAIN", "SCRAM-SHA-512")),
     ),
     FolderFacts("/data", True, "7", "abc", 2, 4, False, 1024**3, 2 * 1024**3),
     1024,
@@ -32,7 +32,7 @@ TEXT = """\
 Broker 7: in the cluster of ZooKeeper at zk:2181, which was not contacted
 Listeners:
   IN: PLAINTEXT on 127.0.0.1:9093, for brokers
-  OUT: PLAINTEXT on 0.0.0.0:9092, advertised as kafka:9092, for clients
+  OUT: SASL_SSL with PLAIN or SCRAM-SHA-512 on 0.0.0.0:9092, advertised as kafka:9092, for clients
 Files: /data: 2 topics, 4 partitions; broker 7 of cluster abc, not stopped cleanly; 1.0 of 2.0 GiB free
 Limit on open files and connections: 1024
 Options that differ from the defaults:

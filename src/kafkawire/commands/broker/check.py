@@ -22,6 +22,8 @@ from kafkawire.reference_broker.config.config_file import ConfigFile
 from kafkawire.reference_broker.config.endpoints import PLAINTEXT, Listener
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, TOPIC_DEFAULTS, BrokerOptions, read_options
+from kafkawire.reference_broker.config.security_options import ListenerSecurityOptions
+from kafkawire.reference_broker.config.security_settings import SecuritySettings, split_listener_options
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.server import Broker
 from kafkawire.reference_broker.storage.disk.reserves import kept_for_files
@@ -64,7 +66,8 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
         config: the properties file; None if there is none.
     """
     try:
-        own, of_cluster = split_options(settings.options)
+        of_broker, of_listeners = split_listener_options(settings.options)
+        own, of_cluster = split_options(of_broker)
         read_options(own)  # this comes first, because `port` and `handlers` are arguments of the broker
         listen = settings.listen
         broker = Broker(
@@ -76,13 +79,14 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
     options = broker.options
     cluster = None if of_cluster is None else ClusterOptions.read(of_cluster.items())
     listeners = read_listeners(options, settings.listen.host, settings.listen.port, socket.gethostname())
+    security = SecuritySettings(options, of_listeners, listeners)
     node_id = options.node_id if cluster is None else cluster.configured_broker_id
     folder = None if settings.data is None else folder_facts(settings.data)
     findings = [
         *_addresses(listeners),
         *_metrics(options),
         *(() if folder is None else folder_findings(folder, node_id, is_alone=cluster is None)),
-        *_exposed(listeners),
+        *_exposed(listeners, options),
         *_options(options, is_ephemeral=folder is None),
         *(() if cluster is None else _cluster_options(cluster)),
         *_process(folder),
@@ -93,7 +97,7 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
         "standalone" if cluster is None else "cluster",
         node_id,
         None if cluster is None else cluster.zookeeper_connect,
-        tuple(_listener(each, broker) for each in listeners),
+        tuple(_listener(each, broker, security.of(each.name)) for each in listeners),
         folder,
         _open_files_max(),
         (*_differences(options), *(() if cluster is None else _differences(cluster))),
@@ -101,7 +105,7 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
     )
 
 
-def _listener(listener: Listener, broker: Broker) -> ListenerFacts:
+def _listener(listener: Listener, broker: Broker, security: ListenerSecurityOptions) -> ListenerFacts:
     role = "clients"
     if broker.node is not None:
         between = broker.node.listeners_between_brokers
@@ -109,7 +113,10 @@ def _listener(listener: Listener, broker: Broker) -> ListenerFacts:
     advertised = (
         listener.advertised if listener.advertised.port else listener.advertised._replace(port=listener.bind.port)
     )
-    return ListenerFacts(listener.name, listener.protocol, str(listener.bind), str(advertised), role)
+    logins = security.mechanisms if listener.has_login else ()
+    if listener.has_tls and not listener.has_login and security.ssl_client_auth != "none":
+        logins = ("client certificates",)
+    return ListenerFacts(listener.name, listener.protocol, str(listener.bind), str(advertised), role, logins)
 
 
 def _differences(options: Options) -> Iterator[OptionFacts]:
@@ -171,14 +178,27 @@ def _reason_against_listening(address: Address) -> str | None:
     return None
 
 
-def _exposed(listeners: list[Listener]) -> Iterator[Finding]:
+def _exposed(listeners: list[Listener], options: BrokerOptions) -> Iterator[Finding]:
+    """Yield what others on the network can do."""
+    has_authorizer = bool(options.authorizer_class_name)
     for listener in listeners:
-        if listener.protocol == PLAINTEXT and not _is_loopback(listener.bind.host):
-            text = (
-                f"everyone who can reach {listener.bind} can read, write and delete everything, because the protocol "
-                f"{PLAINTEXT} has no encryption and no login."
-            )
-            yield Finding(Kind.UNSAFE, f"listener {listener.name}", text)
+        if _is_loopback(listener.bind.host):
+            continue
+        subject, protocol = f"listener {listener.name}", listener.protocol
+        if protocol == PLAINTEXT:
+            may = "do what User:ANONYMOUS may do" if has_authorizer else "read, write and delete everything"
+            reason = f"because the protocol {protocol} has no encryption and no login."
+            yield Finding(Kind.UNSAFE, subject, f"everyone who can reach {listener.bind} can {may}, {reason}")
+            continue
+        if protocol.endswith(PLAINTEXT):
+            text = "can see and change what clients send, and the passwords of PLAIN, because it is not encrypted."
+            yield Finding(Kind.UNSAFE, subject, f"others on the network {text}")
+        if not has_authorizer:
+            text = "every client that has connected can read, write and delete everything: there is no authorizer."
+            yield Finding(Kind.UNSAFE, subject, text)
+    if has_authorizer and options.allow_everyone_if_no_acl_found:
+        text = "everyone may do anything with a topic, group or transactional id that has no ACL, and with the cluster."
+        yield Finding(Kind.UNSAFE, "allow.everyone.if.no.acl.found", text)
 
 
 def _is_loopback(host: str) -> bool:

@@ -48,6 +48,7 @@ class ListenerFacts(NamedTuple):
         address: where it listens; port 0 stands for any free port.
         advertised: the address given to its clients.
         role: `clients`, `clients and brokers`, or `controller`.
+        logins: the ways to log in: SASL mechanisms, or `client certificates`.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ListenerFacts(NamedTuple):
     address: str
     advertised: str
     role: str
+    logins: tuple[str, ...] = ()
 
 
 class FolderFacts(NamedTuple):

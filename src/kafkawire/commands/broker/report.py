@@ -47,7 +47,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield "Listeners:"
         for each in report.listeners:
             advertised = "" if each.advertised == each.address else f", advertised as {each.advertised}"
-            yield f"  {each.name}: {each.protocol} on {each.address}{advertised}, for {each.role}"
+            logins = f" with {' or '.join(each.logins)}" if each.logins else ""
+            yield f"  {each.name}: {each.protocol}{logins} on {each.address}{advertised}, for {each.role}"
         yield "Files: none, everything is in memory" if report.folder is None else f"Files: {_folder(report.folder)}"
         yield f"Limit on open files and connections: {report.open_files_max}"
     if report.options:
