@@ -1,7 +1,5 @@
 """The names of metrics, and the type of functions that receive metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
