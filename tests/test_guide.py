@@ -55,9 +55,9 @@ def test_the_topics_of_tests_differ(tmp_path: Path) -> None:
 def test_the_broker_serves_the_api_that_the_page_adds(tmp_path: Path) -> None:
     """The page's blocks (the handler, its test and a client) form one module, which pytest runs."""
     (tmp_path / "conftest.py").write_text("from tests.reference_broker.conftest import bench as bench\n")
-    (tmp_path / "test_streams_group_describe.py").write_text(program("add-an-api-to-the-broker"))
+    (tmp_path / "test_update_raft_voter.py").write_text(program("add-an-api-to-the-broker"))
     shown = run("-m", "pytest", "-q", "-s", "-c", str(ROOT / "pyproject.toml"), str(tmp_path), folder=ROOT)
-    assert "[('words', 'GROUP_ID_NOT_FOUND')]" in shown, shown
+    assert "VOTER_NOT_FOUND" in shown, shown
 
 
 def test_no_other_blocks() -> None:
