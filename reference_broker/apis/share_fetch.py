@@ -2,6 +2,9 @@
 
 1: the first version outside of early access. 2: a strict limit of the number of records (KIP-1206), renewal of
 acquisition locks (KIP-1222).
+
+A member that exceeds a quota gets the records that have been acquired for it, and is throttled afterwards. Kafka holds
+them back, though they stay acquired until their locks expire, and counts their delivery.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.reference_broker.requests.share_acknowledgements import Acknowledger, AskedBatch, Outcomes, Renewal
 from kafkawire.reference_broker.requests.share_leaders import NamedLeaders
 from kafkawire.reference_broker.requests.share_members import is_member_id
+from kafkawire.reference_broker.requests.throttling import Throttling
 from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.shares.share_fetches import ShareFetch, ShareFetchRequested
 from kafkawire.reference_broker.shares.share_sessions import ShareSession, TopicIdPartition
@@ -27,7 +31,9 @@ from kafkawire.reference_broker.shares.share_state import SharePartitionKey
 from kafkawire.reference_broker.shares.shares import Shares
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import (
     FINAL_SHARE_SESSION_EPOCH,
@@ -58,6 +64,7 @@ def handle(
     options: BrokerOptions,
     replicas: Replicas,
     shares: Shares,
+    throttling: Throttling,
 ) -> Work[ShareFetchResponse | DelayedOperation]:
     """Handle ShareFetch; the last request of a session fetches nothing, and releases what is not acknowledged."""
     group_id, member_id = request.group_id, request.member_id
@@ -85,7 +92,7 @@ def handle(
             return _slowed(call, request, refusal)  # otherwise, the member would try again immediately
         return refusal
     may_read = readable_topics(authorizer, call)
-    fetch = _Fetch(call, request, group_id, member_id, session, metadata, replicas, shares, may_read)
+    fetch = _Fetch(call, request, group_id, member_id, session, metadata, replicas, shares, may_read, throttling)
     if has_acknowledgements:
         yield from fetch.acknowledge(is_renewing)
     if session is None or is_renewing:
@@ -164,8 +171,10 @@ class _Fetch:
         replicas: Replicas,
         shares: Shares,
         may_read: Callable[[str], bool],
+        throttling: Throttling,
     ) -> None:
         self._call = call
+        self._throttling = throttling
         self._request = request
         self._group_id = group_id
         self._member_id = member_id
@@ -208,6 +217,8 @@ class _Fetch:
             self.delayed.complete(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))  # as Kafka answers
             return
         bytes_max = min(request.max_bytes, bytes_max)
+        if (unthrottled_bytes := self._throttling.fetch_bytes_max(self._call)) is not None:
+            bytes_max = min(bytes_max, unthrottled_bytes)
         requested = ShareFetchRequested(
             self._group_id,
             self._member_id,
@@ -252,7 +263,14 @@ class _Fetch:
     def _answer(self) -> None:
         """Answer once everything is known."""
         if self._found is not None and not self._is_acknowledging:
-            self.delayed.complete_by(partial(self._response, {**self._found, **self._errors}))
+            self.delayed.complete_by(partial(self._counted, {**self._found, **self._errors}))
+
+    def _counted(self, found: dict[TopicIdPartition, PartitionData]) -> ShareFetchResponse:
+        response = self._response(found)
+        if self._throttling.limits_fetched_bytes:
+            parts = program(ShareFetchResponse, self._call.version).encode_parts(response)
+            self._throttling.count_share_fetch(self._call, LENGTH_BYTES + sum(map(len, parts)))
+        return response
 
     def _response(self, found: dict[TopicIdPartition, PartitionData]) -> ShareFetchResponse:
         session, epoch = self._session, self._request.share_session_epoch

@@ -26,15 +26,12 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["Throttling"]
 
-#: Requests between brokers, and logins: the request quota does not limit them.
+#: Requests between brokers, which the request quota does not limit. Nor does it limit logins, which do not get here.
 _EXEMPT: Final = frozenset(
     {
-        ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ALTER_PARTITION,
         ApiKey.CONTROLLED_SHUTDOWN,
         ApiKey.LEADER_AND_ISR,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.SASL_HANDSHAKE,
         ApiKey.STOP_REPLICA,
         ApiKey.UPDATE_METADATA,
         ApiKey.WRITE_TXN_MARKERS,
@@ -93,6 +90,11 @@ class Throttling:
         """Whether a fetch may be throttled."""
         return self._fetch.is_enabled or self._request.is_enabled
 
+    @property
+    def limits_fetched_bytes(self) -> bool:
+        """Whether a fetch may be throttled because of its size."""
+        return self._fetch.is_enabled
+
     def fetch_bytes_max(self, call: Call) -> int | None:
         """Return the size above which the response to a fetch would always be throttled; None for no such size."""
         most = self._quotas.fetch.most_at_once(_client_of(call), self._now_ms())
@@ -115,6 +117,16 @@ class Throttling:
         if call.throttle_ms:
             self._quotas.fetch.record_silently(client, -size_bytes, now_ms)
         return call.throttle_ms > 0
+
+    def count_share_fetch(self, call: Call, size_bytes: int) -> None:
+        """Count a share fetch that is about to be answered, in full: its records have been acquired for the client.
+
+        Args:
+            call: the context of the request; its `throttle_ms` is set.
+            size_bytes: the size of the response.
+        """
+        throttle_ms = self._quotas.fetch.record(_client_of(call), size_bytes, self._now_ms())
+        call.throttle_ms = max(call.throttle_ms, throttle_ms)
 
     # For sessions.
 

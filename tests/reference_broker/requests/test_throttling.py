@@ -23,8 +23,10 @@ from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.share_bench import ShareBench
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.raw_client import produce_request
 from tests.reference_broker.requests.recording_wire import Wire
@@ -265,6 +267,37 @@ def test_what_a_fetch_may_return_at_once(bench: BrokerBench) -> None:
     large.min_bytes = 1_000_000
     large.max_wait_ms = 500
     assert client.ask(large, 12).responses, "it does not wait for more than it may return"
+
+
+def test_a_share_consumer_is_held_to_its_limit() -> None:
+    """Its records have been acquired, so they are sent, and it is throttled afterwards."""
+    bench = ShareBench(MemoryDisk())
+    bench.begin_group()
+    for _ in range(40):
+        bench.produce(produced(bytes(1_000)))
+    limit(bench, ALICE, consumer_byte_rate=1_000)
+    client = Client(bench)
+
+    def share_fetch(epoch: int) -> Any:
+        partition = ShareFetchRequest.FetchPartition(0, [])
+        topics = [ShareFetchRequest.FetchTopic(bench.topic_id, [partition])]
+        request = ShareFetchRequest(
+            "g", "m", epoch, max_wait_ms=0, min_bytes=1, max_bytes=2**20, max_records=500, batch_size=500, topics=topics
+        )
+        client.send(request, 2)
+        bench.pass_turns()
+        response = client.answer()
+        return response.throttle_time_ms, sum(len(part.records or b"") for part in response.responses[0].partitions)
+
+    idle_ms, idle_bytes = share_fetch(0)
+    assert 9_000 < idle_bytes <= 10_000, "no more than can be fetched without being throttled"
+    assert idle_ms < 500
+    bench.advance(idle_ms)
+    client.run_deferred()
+    throttle_ms, size_bytes = share_fetch(1)
+    assert size_bytes > 9_000
+    assert throttle_ms == pytest.approx(10_000, rel=0.1)
+    assert client.is_muted
 
 
 def create(name: str, partitions: int) -> CreateTopicsRequest:
