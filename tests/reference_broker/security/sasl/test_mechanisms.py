@@ -320,7 +320,7 @@ def test_no_secret_is_shown(kind: str, keys_url: str, caplog: pytest.LogCaptureF
         exchange = mechanism()
         shown += [str(outcome) for outcome in played(exchange, case, shown)]
         shown += [repr(each) for each in reachable(exchange, mechanism)]
-    alive = [each for each in gc.get_objects() if type(each).__module__.startswith(ROOMS)]
+    alive = [each for each in gc.get_objects() if str(type(each).__module__).startswith(ROOMS)]
     assert {"Mechanism", "_Request"} <= {type(each).__name__ for each in alive} or kind != "SCRAM-SHA-256"
     text = "\n".join([*shown, *map(repr, alive), caplog.text])
     hidden = [*PASSWORDS.values(), "hmac-secret", "salt=", "eyJ"]  # tokens begin with eyJ
