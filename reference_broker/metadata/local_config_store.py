@@ -41,7 +41,8 @@ class LocalConfigStore:
         self.on_change: ConfigListener = lambda kind, name: None
         self.is_registry = False
         try:
-            self._stored = StoredEntries(directory, DYNAMIC_CONFIGS, "configurations")
+            # Passwords of key stores are among them.
+            self._stored = StoredEntries(directory, DYNAMIC_CONFIGS, "configurations", is_private=True)
             self._read()
         except DamagedFile as error:
             disk = directory.services.disk

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,12 @@ def test_what_is_changed_is_read_again() -> None:
         assert again.resources(kind) == configs.resources(kind) == {
             name: {"a": f"{kind} {name}", "b": ""} for name in names
         }  # fmt: skip
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    """It may have passwords of key stores."""
+    changed(BrokerBench(tmp_path / "data").core.dynamic_configs, BROKER, "1", a="1")
+    assert (tmp_path / "data" / DYNAMIC_CONFIGS).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_is_removed_is_forgotten() -> None:
