@@ -87,6 +87,8 @@ class BrokerKeywords(ClusterKeywords, total=False):
     ssl_cipher_suites: str
     ssl_client_auth: Literal["required", "requested", "none"]
     ssl_endpoint_identification_algorithm: str
+    ssl_allow_dn_changes: bool
+    ssl_allow_san_changes: bool
     ssl_principal_mapping_rules: str
     sasl_enabled_mechanisms: str
     sasl_mechanism_inter_broker_protocol: str

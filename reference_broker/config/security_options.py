@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT64_MAX, Option, Options, Reader, choice, number, option, text
+from kafkawire.sdk.options import INT64_MAX, Option, Options, Reader, choice, flag, number, option, text
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.secret import Secret
@@ -137,6 +137,8 @@ class ListenerSecurityOptions(
             SASL_SSL ignores the value for all listeners.
         ssl_endpoint_identification_algorithm: for connections between brokers: "https" to check that a broker's
             certificate matches its host name, "" to skip the check.
+        ssl_allow_dn_changes: whether a certificate that is altered while the broker runs may have another subject.
+        ssl_allow_san_changes: whether it may lack alternative names that the one before has.
         ssl_principal_mapping_rules: rules that shorten the names in client certificates to the names of principals.
         sasl_enabled_mechanisms: the SASL mechanisms that a listener offers, separated by commas.
         sasl_mechanism_inter_broker_protocol: the SASL mechanism for connections between brokers.
@@ -178,6 +180,8 @@ class ListenerSecurityOptions(
     ssl_endpoint_identification_algorithm: str = option(
         "https", _identification, "str", kafka="ssl.endpoint.identification.algorithm"
     )
+    ssl_allow_dn_changes: bool = flag(False, kafka="ssl.allow.dn.changes")
+    ssl_allow_san_changes: bool = flag(False, kafka="ssl.allow.san.changes")
     ssl_principal_mapping_rules: str = text("DEFAULT", kafka="ssl.principal.mapping.rules")
     sasl_enabled_mechanisms: str = option("GSSAPI", _list_of(), "str", kafka="sasl.enabled.mechanisms")
     sasl_mechanism_inter_broker_protocol: str = text("GSSAPI", kafka="sasl.mechanism.inter.broker.protocol")

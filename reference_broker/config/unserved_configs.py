@@ -57,7 +57,6 @@ _REASONS: Final = (
     (r"listener\.name\..*", "this broker's listeners do not have this configuration"),
     (r"ssl\.(engine|keymanager|protocol|provider|secure|trustmanager)\b.*|security\.providers",
      "TLS is OpenSSL's, and ssl.enabled.protocols names its versions"),
-    (r"ssl\.allow\..*", "a certificate may be replaced by any other"),
     (r"sasl\.(client|login)\..*|sasl\.kerberos\.(kinit|min|ticket)\..*", "this is only for clients written in Java"),
     (r"password\.encoder\..*", "this broker does not store passwords"),
     (r"early\.start\.listeners", "this broker reads all ACLs before it accepts connections"),

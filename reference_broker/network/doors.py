@@ -45,6 +45,10 @@ _log = logging.getLogger("kafkawire.broker")
 
 _MECHANISMS: Final = "sasl.enabled.mechanisms"
 
+#: Java's errors in Kafka's reasons why a certificate cannot take the place of another one.
+_INVALID: Final = "org.apache.kafka.common.errors.InvalidConfigurationException"
+_CONFIG: Final = "org.apache.kafka.common.config.ConfigException"
+
 #: The configurations that a running broker can be given, as in Kafka: a listener's certificates.
 _OF_TLS: Final = re.compile(r"listener\.name\..+\.ssl\.(?:key\.password|keystore\..+|truststore\..+)")
 
@@ -97,6 +101,24 @@ class _Door:
         if self.tls is not None:
             self.tls = ListenerTls(self._listener, settings)
 
+    def check(self, settings: SecuritySettings) -> None:
+        """Check that the certificates of other settings can take the place of the present ones.
+
+        Raises:
+            ConfigurationError: they cannot; the reason is Kafka's, if Kafka has one.
+        """
+        if self.tls is None:
+            return
+        try:
+            new = ListenerTls(self._listener, settings)
+        except ConfigurationError as error:
+            _log.info("changed certificates are refused: %s", error)
+            raise _unchangeable(error, _INVALID, _load_failure(error, settings.of(self._listener.name))) from None
+        try:
+            self.tls.check_change(new)
+        except ConfigurationError as error:
+            raise _unchangeable(error, _CONFIG, error.reason) from None
+
 
 class Doors:
     """The doors of a broker.
@@ -146,8 +168,7 @@ class Doors:
         Args:
             configs: all dynamic configurations; those that are not for a listener's TLS are left out.
         """
-        own = tuple(f"{PREFIX}{name.lower()}." for name in self._doors)
-        changed = {name: value for name, value in configs.items() if _OF_TLS.fullmatch(name) and name.startswith(own)}
+        changed = self._of_tls(configs)
         if changed == self._changed:
             return
         self._changed = changed
@@ -157,6 +178,26 @@ class Doors:
                 door.change(settings)
             except ConfigurationError as error:
                 _log.error("the changed certificates are not used, the former ones stay: %s", error)
+
+    def check(self, configs: Mapping[str, str]) -> None:
+        """Check that changed configurations of the running broker can be used; see `change`.
+
+        Raises:
+            ConfigurationError: a listener could not use its certificates.
+        """
+        changed = self._of_tls(configs)
+        if not changed or changed == self._changed:
+            return
+        settings = self._settings.with_values(changed)
+        for name, door in self._doors.items():
+            prefix = f"{PREFIX}{name.lower()}."
+            if any(each.startswith(prefix) for each in changed):
+                door.check(settings)
+
+    def _of_tls(self, configs: Mapping[str, str]) -> dict[str, str]:
+        """Return the configurations that are for a listener's TLS."""
+        own = tuple(f"{PREFIX}{name.lower()}." for name in self._doors)
+        return {name: value for name, value in configs.items() if _OF_TLS.fullmatch(name) and name.startswith(own)}
 
     def close(self) -> None:
         """End all TLS handshakes in progress, and the upkeep of mechanisms."""
@@ -206,6 +247,25 @@ class Doors:
         subject = ("tls", peer.listener.name, peer.host)
         text = "no TLS connection from %s on listener %s: %s"
         self._lines.info(subject, monotonic_ms(), text, peer.host, peer.listener.name, reason)
+
+
+def _unchangeable(error: ConfigurationError, kind: str, reason: str) -> ConfigurationError:
+    """Return an error for a change of a running listener, with a reason in Kafka's form."""
+    return ConfigurationError(
+        error.option, None, f"Validation of dynamic config update of SSLFactory failed: {kind}: {reason}"
+    )
+
+
+def _load_failure(error: ConfigurationError, options: ListenerSecurityOptions) -> str:
+    """Return Kafka's reason if a PEM file cannot be used; it does not say why, and calls either store a key store."""
+    stores = (
+        ("ssl.keystore.location", options.ssl_keystore_location, options.ssl_keystore_type),
+        ("ssl.truststore.location", options.ssl_truststore_location, options.ssl_truststore_type),
+    )
+    for name, location, kind in stores:
+        if error.option.endswith(name) and location is not None and kind.upper() == "PEM":
+            return f"Failed to load PEM SSL keystore {location}"
+    return error.reason
 
 
 def _principal_of(certificate: bytes, mapping: PrincipalMapping) -> KafkaPrincipal:

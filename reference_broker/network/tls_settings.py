@@ -18,6 +18,7 @@ from typing import Final
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.security_options import ListenerSecurityOptions
 from kafkawire.reference_broker.config.security_settings import SecuritySettings
+from kafkawire.reference_broker.security.distinguished_names import alternative_names_of, subject_of
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.registry.key_stores import KeyStore, pem_of
@@ -42,6 +43,10 @@ _CIPHER_PARTS: Final = (("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"), ("_CB
 
 #: The cipher suites of TLS 1.3, which Python cannot restrict.
 _SUITES_13: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
+
+#: The lines around a certificate in PEM.
+_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_END: Final = "-----END CERTIFICATE-----"
 
 #: A file as it was when it was read: its time of change in ns, size and inode; None if there was none.
 _Stamp = tuple[int, int, int] | None
@@ -70,9 +75,33 @@ class ListenerTls:
             for each in (self._options.ssl_keystore_location, self._options.ssl_truststore_location)
             if each is not None
         )
+        #: The broker's certificate in DER; empty if it has none.
+        self._certificate = b""
         self._checked_ms: int | None = None
         self._stamps = _stamps(self._files)
         self._context = self._new_context()
+
+    def check_change(self, new: ListenerTls) -> None:
+        """Check that other settings may take the place of these while the broker runs.
+
+        Raises:
+            ConfigurationError: they may not; the reason is Kafka's.
+        """
+        options = self._options
+        has_trust, gets_trust = (_has_trust_store(each._options) for each in (self, new))
+        if gets_trust and not has_trust:
+            reason = "Cannot add SSL truststore to an existing listener for which no truststore was configured."
+            raise ConfigurationError("ssl.truststore.location", new._options.ssl_truststore_location, reason)
+        before, after = self._certificate, new._certificate
+        if not options.ssl_allow_dn_changes and subject_of(before) != subject_of(after):
+            reason = (
+                "Keystore DistinguishedName does not match:  "
+                f"existing={{alias=kafka, DN={subject_of(before)}}}, new={{alias=kafka, DN={subject_of(after)}}}"
+            )
+            raise ConfigurationError("ssl.keystore.location", new._options.ssl_keystore_location, reason)
+        if not options.ssl_allow_san_changes and not alternative_names_of(before) <= alternative_names_of(after):
+            reason = "Keystore SubjectAltNames do not match: the new certificate lacks names of the existing one"
+            raise ConfigurationError("ssl.keystore.location", new._options.ssl_keystore_location, reason)
 
     def context(self, now_ms: int) -> ssl.SSLContext:
         """Return the context for a new connection.
@@ -114,12 +143,14 @@ class ListenerTls:
         key = None if own is None else options.ssl_keystore_key
         checks_hostname = options.ssl_endpoint_identification_algorithm == "https"
         try:
-            return tls_context(PemFiles(trusted, own, key, password, checks_hostname), is_server=self._is_server)
+            context = tls_context(PemFiles(trusted, own, key, password, checks_hostname), is_server=self._is_server)
+            self._certificate = b"" if own is None else _first_certificate(own)
         except ConfigurationError as error:
             is_trust = error.option == "ssl_truststore_location"
             store = "truststore" if is_trust else "keystore"
             texts = ("truststore.certificates",) if is_trust else ("keystore.certificate.chain",)
             raise self._unusable(error.reason, *(f"ssl.{name}" for name in (*texts, f"{store}.location"))) from None
+        return context
 
     def _own_pem(self) -> tuple[str | None, Secret | None]:
         """Return the broker's certificate as PEM, and the password of its key."""
@@ -219,6 +250,18 @@ def _openssl_name(suite: str) -> str:
     for standard, own in _CIPHER_PARTS:
         cipher = cipher.replace(standard, own)
     return exchange + cipher
+
+
+def _has_trust_store(options: ListenerSecurityOptions) -> bool:
+    return options.ssl_truststore_location is not None or options.ssl_truststore_certificates is not None
+
+
+def _first_certificate(pem: str) -> bytes:
+    """Return the first certificate in a PEM file or text, in DER."""
+    if _BEGIN not in pem:
+        with open(pem, encoding="utf-8", errors="replace") as file:
+            pem = file.read()
+    return ssl.PEM_cert_to_DER_cert(pem[pem.index(_BEGIN) : pem.index(_END) + len(_END)])
 
 
 def _begins_with(location: str, start: bytes) -> bool:

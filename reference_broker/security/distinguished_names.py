@@ -1,8 +1,10 @@
-"""The subject of a client's certificate, in the text form in which Java, and therefore Kafka, names its principal.
+"""The names in a certificate: its subject in the text form in which Java, and therefore Kafka, names its principal, and
+the alternative names.
 
-The certificate is DER; only the path to the subject is read, since OpenSSL has already checked the rest.
+The certificate is DER; only the paths to the names are read, since OpenSSL has already checked the rest.
 
     Certificate ─▶ TBSCertificate ─▶ [version] serial signature issuer validity SUBJECT ─▶ RDN ─▶ type, value
+                                 └─▶ key … EXTENSIONS ─▶ subjectAltName ─▶ names
 
 Source: RFC 5280 (certificates), RFC 2253 (names); `X500Principal.getName` in OpenJDK.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-__all__ = ["subject_of"]
+__all__ = ["alternative_names_of", "subject_of"]
 
 #: The attribute types that RFC 2253 names; others are written as their numbers.
 _KEYWORDS: Final = {
@@ -40,6 +42,10 @@ _ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 #: The characters that Java takes for spaces at the ends of a value.
 _SPACES: Final = frozenset(" \r")
+
+#: The tag of the extensions, and the encoded type of the one with the alternative names (2.5.29.17).
+_EXTENSIONS: Final = 0xA3
+_ALTERNATIVE_NAMES: Final = bytes.fromhex("551d11")
 
 #: The fields of a certificate between the optional version and the subject: serial number, signature, issuer, validity.
 _FIELDS_BEFORE_SUBJECT: Final = 4
@@ -79,6 +85,26 @@ def subject_of(certificate: bytes) -> str:
         raise ValueError("the certificate has no subject")
     # RFC 2253 begins with the last name.
     return ",".join(reversed([_relative_name(each) for each in _elements(subject.content)]))
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
+    """Return the alternative names of a certificate's owner, each as it is encoded.
+
+    Args:
+        certificate: the certificate in DER.
+
+    Raises:
+        ValueError: the certificate is malformed.
+    """
+    fields = _elements(_only(_only(certificate).content).content)
+    extensions = next((each for each in fields if each.tag == _EXTENSIONS), None)
+    if extensions is None:
+        return frozenset()
+    for extension in _elements(_only(extensions.content).content):
+        parts = list(_elements(extension.content))  # a type, perhaps whether it is critical, and the value
+        if parts and parts[0].content == _ALTERNATIVE_NAMES:
+            return frozenset(name.encoding for name in _elements(_only(parts[-1].content).content))
+    return frozenset()
 
 
 def _relative_name(element: _Element) -> str:

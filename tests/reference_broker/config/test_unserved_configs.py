@@ -24,7 +24,6 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("metric.reporters", "metrics"),
         ("auto.include.jmx.reporter", "metrics"),
         ("ssl.provider", "TLS is OpenSSL's"),
-        ("ssl.allow.dn.changes", "replaced by any other"),
         ("sasl.login.refresh.window.factor", "clients written in Java"),
         ("sasl.kerberos.ticket.renew.jitter", "clients written in Java"),
         ("password.encoder.secret", "does not store passwords"),

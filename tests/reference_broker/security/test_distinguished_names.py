@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.reference_broker.security.distinguished_names import subject_of
+from kafkawire.reference_broker.security.distinguished_names import alternative_names_of, subject_of
 from tests.needs import OPENSSL
 
 pytestmark = OPENSSL.mark
@@ -49,11 +49,18 @@ def test_names_with_several_values(tmp_path: Path) -> None:
     assert subject_of(certificate(tmp_path, "/CN=multi+OU=two/O=x", "-multivalue-rdn")) == "O=x,OU=two+CN=multi"
 
 
+def test_alternative_names(tmp_path: Path) -> None:
+    named = certificate(tmp_path, "/CN=x", "-addext", "subjectAltName=critical,DNS:a.example,IP:10.0.0.1")
+    assert alternative_names_of(named) == {b"\x82\x09a.example", b"\x87\x04\x0a\0\0\x01"}
+    assert alternative_names_of(certificate(tmp_path, "/CN=x")) == set()
+
+
 def test_damage(tmp_path: Path) -> None:
     whole = certificate(tmp_path, "/C=DE/CN=client")
     damaged = [whole[:end] for end in range(len(whole))]
     for place in range(200):
         damaged += [whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :] for bit in (1, 0x80)]
     for each in damaged:
-        with suppress(ValueError):
-            subject_of(each)
+        for read in (subject_of, alternative_names_of):
+            with suppress(ValueError):
+                read(each)
