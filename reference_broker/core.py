@@ -7,7 +7,7 @@ or a `DelayedOperation`; `timers` knows the next deadline. The server, or a test
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
@@ -89,6 +89,7 @@ class Core:
         configs: changes configurations.
         dynamic_configs: dynamic configurations.
         on_options: called with the options when any of them have changed.
+        check_listeners: see `ConfigRules`; the broker's listeners are not known here.
         groups: see `GroupCoordinator`.
         shares: see `Shares`.
         share_groups: see `ShareGroups`.
@@ -131,6 +132,7 @@ class Core:
         self.authorizer = authorizer_of(options, sources.acls, is_registry=sources.configs.is_registry)
         self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
+        self.check_listeners: Callable[[Mapping[str, str]], None] = lambda configs: None
         self._take_broker_configs()
         computations = Computations(self.timers)
         self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
@@ -212,7 +214,12 @@ class Core:
     def _config_controller(self) -> ConfigController:
         return ConfigController(
             self.options,
-            ConfigRules(self._static_options, self.broker_configs, is_in_registry=self.dynamic_configs.is_registry),
+            ConfigRules(
+                self._static_options,
+                self.broker_configs,
+                lambda configs: self.check_listeners(configs),
+                is_in_registry=self.dynamic_configs.is_registry,
+            ),
             self.broker_configs,
             self.dynamic_configs,
             self.metadata,

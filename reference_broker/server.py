@@ -31,7 +31,6 @@ from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.clock import BrokerClock
 from kafkawire.reference_broker.network.connection_limits import (
-    Admission,
     ConnectionLimits,
     ListenerLimits,
     read_overrides,
@@ -47,7 +46,7 @@ from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.request_times import RequestObserver, RequestWatch
 from kafkawire.reference_broker.requests.session import Session
 from kafkawire.reference_broker.requests.slow_requests import SlowRequests
-from kafkawire.reference_broker.security.quotas.connection_rates import listener_rates
+from kafkawire.reference_broker.security.quotas.connection_rates import check_listener_limits, listener_limits
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -292,15 +291,14 @@ class Broker:
         shortage = Descriptors(self._clock).refusal
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides, shortage)
         acceptors: list[Acceptor] = []
+        of_listeners: dict[str, ListenerLimits] = {}
         with contextlib.ExitStack() as undo:
             # Brokers must be able to reach each other, whatever clients do.
             between = self._between_brokers
             no_limits = ConnectionLimits(INT32_MAX, INT32_MAX, {}, shortage)
             for listener in self._listeners:
-                of_listener: Admission = no_limits if listener.name in between else limits
-                most = self._security.max_connections(listener.name)
-                if most < INT32_MAX:
-                    of_listener = ListenerLimits(listener.name, most, of_listener)
+                of_all = no_limits if listener.name in between else limits
+                of_listener = of_listeners[listener.name] = ListenerLimits(listener.name, INT32_MAX, of_all)
                 acceptors.append(Acceptor(listener, of_listener, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
             # The --listen argument counts as given.
@@ -313,7 +311,7 @@ class Broker:
             undo.pop_all()
         self._core = core
         try:
-            await self._serve(core, options, acceptors, limits, overrides)
+            await self._serve(core, options, acceptors, limits, of_listeners, overrides)
         except BaseException:
             if self.node is not None:  # so that the next startup need not wait for this session to end
                 self.node.end_control()
@@ -327,6 +325,7 @@ class Broker:
         options: BrokerOptions,
         acceptors: list[Acceptor],
         limits: ConnectionLimits,
+        of_listeners: Mapping[str, ListenerLimits],
         overrides: Mapping[str, int],
     ) -> None:
         """Accept clients, and join the cluster if there is one."""
@@ -340,14 +339,20 @@ class Broker:
             # Host names are resolved only here; values set later must be addresses.
             others = overrides if text == static_text else read_overrides(text, lambda address: address)
             limits.change(options.max_connections, options.max_connections_per_ip, others)
-            names = [acceptor.listener.name for acceptor in acceptors]
-            core.quotas.connections.change(
-                options.max_connection_creation_rate, listener_rates(names, options, core.broker_configs)
-            )
+            configs, rate = core.broker_configs, options.max_connection_creation_rate
+            for name, most in listener_limits(of_listeners, "max.connections", INT32_MAX, configs).items():
+                of_listeners[name].change(most)
+            rates = listener_limits(of_listeners, "max.connection.creation.rate", rate, configs)
+            core.quotas.connections.change(rate, rates)
             self._doors.change({**core.broker_configs.of_cluster, **core.broker_configs.of_broker})
+
+        def check_listeners(configs: Mapping[str, str]) -> None:
+            check_listener_limits(of_listeners, configs)
+            self._doors.check(configs)
 
         core.on_options = change_limits
         change_limits(core.options)
+        core.check_listeners = check_listeners
         budget = MemoryBudget(options.memory_of_connections_bytes, core.timers, self._clock)
         self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)
         self._shared_between = self._shared._replace(budget=MemoryBudget(INT64_MAX, core.timers, self._clock))

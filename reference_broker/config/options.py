@@ -239,8 +239,8 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
         max_frame_bytes: the maximum size of a request, and of a response from an API that is not Kafka's.
         queued_max_request_bytes: the memory for unfinished requests and unsent responses on all connections together.
             Large requests wait when it is used up, but a single request may exceed it; -1 for no limit.
-        max_connections: the maximum number of open connections; further ones are refused.
-        max_connections_per_ip: the maximum number of open connections from one address.
+        max_connections: the maximum number of open connections; further ones wait until others are closed.
+        max_connections_per_ip: the maximum number of open connections from one address; further ones are refused.
         max_connections_per_ip_overrides: the maximum number of open connections from individual addresses, for example
             `10.0.0.7:100,client.example.com:5`.
         delegation_token_secret_key: signs delegation tokens, and must be the same on every broker of a cluster; None

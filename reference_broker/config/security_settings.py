@@ -20,7 +20,7 @@ from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.options import INT32_MAX, parse_integer
 from kafkawire.sdk.secret import Secret
 
-__all__ = ["PREFIX", "SecuritySettings", "is_known_for_listeners", "split_listener_options"]
+__all__ = ["LISTENER_LIMITS", "PREFIX", "SecuritySettings", "is_known_for_listeners", "split_listener_options"]
 
 #: The names of options for one listener begin with this, and the name of the listener in lower case.
 PREFIX: Final = "listener.name."
@@ -28,10 +28,8 @@ PREFIX: Final = "listener.name."
 #: The options that can be given for one mechanism on one listener.
 _OF_MECHANISMS: Final = frozenset({JAAS, "connections.max.reauth.ms", *MECHANISM_OPTIONS})
 
-_MAX_CONNECTIONS: Final = "max.connections"
-
-#: The options of listeners that are read elsewhere.
-_ELSEWHERE: Final = frozenset({"max.connection.creation.rate"})
+#: The limits that the broker has, and a listener may have of its own; they may change while the broker runs.
+LISTENER_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
 
 #: The listener's client authentication counts for SASL_SSL only if it is given for the listener.
 _CLIENT_AUTH: Final = "ssl.client.auth"
@@ -50,7 +48,7 @@ def is_known_for_listeners(full_name: str) -> bool:
     """Return whether the name of an option seems to be that of an option for one listener, whatever its name is."""
     if not full_name.startswith(PREFIX):
         return False
-    known = (*ListenerSecurityOptions.KAFKA_NAMES, *_OF_MECHANISMS, _MAX_CONNECTIONS)
+    known = (*ListenerSecurityOptions.KAFKA_NAMES, *_OF_MECHANISMS, *LISTENER_LIMITS)
     return full_name.endswith(tuple(f".{name}" for name in known))
 
 
@@ -77,7 +75,6 @@ class SecuritySettings:
         self._listeners = listeners
         self._options: dict[str, ListenerSecurityOptions] = {}
         self._of_mechanisms: dict[tuple[str, str], dict[str, object]] = {}
-        self._max_connections: dict[str, int] = {}
         names = {listener.name.lower(): listener for listener in listeners}
         values: dict[str, dict[str, object]] = {name: {} for name in names}
         for full_name, value in of_listeners.items():
@@ -119,10 +116,6 @@ class SecuritySettings:
         value = own.get("connections.max.reauth.ms", self.of(listener).connections_max_reauth_ms)
         return value if isinstance(value, int) else 0
 
-    def max_connections(self, listener: str) -> int:
-        """Return the maximum number of connections to a listener."""
-        return self._max_connections.get(listener.lower(), INT32_MAX)
-
     def full_name(self, listener: str, *names: str) -> str:
         """Return the name under which an option of a listener was given, for errors.
 
@@ -136,8 +129,8 @@ class SecuritySettings:
     def _take(self, full_name: str, name: str, value: object, values: dict[str, object]) -> None:
         """Read one option of a listener."""
         listener = full_name[len(PREFIX) : -len(name) - 1]
-        if name == _MAX_CONNECTIONS:
-            self._max_connections[listener] = _limit(full_name, value)
+        if name in LISTENER_LIMITS:
+            _check_limit(full_name, value)
             return
         own = ListenerSecurityOptions.KAFKA_NAMES.get(name)
         try:
@@ -156,9 +149,8 @@ class SecuritySettings:
         if name == JAAS:
             reason = f"a mechanism is needed, as in {PREFIX}{listener}.scram-sha-512.{JAAS}"
             raise ConfigurationError(full_name, value, reason)
-        if name not in _ELSEWHERE:
-            known = [*ListenerSecurityOptions.KAFKA_NAMES, _MAX_CONNECTIONS]
-            raise ConfigurationError(full_name, value, f"no such option of a listener{did_you_mean(name, known)}")
+        known = [*ListenerSecurityOptions.KAFKA_NAMES, *LISTENER_LIMITS]
+        raise ConfigurationError(full_name, value, f"no such option of a listener{did_you_mean(name, known)}")
 
 
 def _listener_of(full_name: str, value: object, names: Collection[str]) -> str:
@@ -179,11 +171,10 @@ def _login_module(name: str, value: object) -> Secret:
     return Secret(value)
 
 
-def _limit(name: str, value: object) -> int:
+def _check_limit(name: str, value: object) -> None:
     number = parse_integer(value) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= INT32_MAX:
         raise ConfigurationError(name, value, f"expected 1 to {INT32_MAX}")
-    return number
 
 
 def _revealed(value: object) -> str:

@@ -20,6 +20,7 @@ from kafkawire.reference_broker.config.config_values import (
     trimmed,
 )
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.security_settings import LISTENER_LIMITS
 from kafkawire.reference_broker.config.topic_configs import check_together, check_topic_config
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.configs import (
@@ -65,6 +66,9 @@ _SELECTORS: Final = frozenset(
 
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 
+#: The configurations of a listener that may be configured for all brokers; every other one is for a single broker.
+_FOR_ALL_LISTENERS: Final = frozenset({*LISTENER_LIMITS, "num.network.threads"})
+
 #: Kafka can change these dynamically; this broker reads them only at startup.
 _AT_THE_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
@@ -93,12 +97,22 @@ class ConfigRules:
     Args:
         options: broker options as given at startup.
         configs: configurations of the broker.
+        check_listeners: given configurations of this broker or of all brokers, raises `ConfigurationError` if one of
+            the broker's listeners could not be used with them.
         is_in_registry: see `ConfigStore.is_registry`.
     """
 
-    def __init__(self, options: BrokerOptions, configs: BrokerConfigs, *, is_in_registry: bool = False) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions,
+        configs: BrokerConfigs,
+        check_listeners: Callable[[Mapping[str, str]], None] = lambda configs: None,
+        *,
+        is_in_registry: bool = False,
+    ) -> None:
         self._options = options
         self._configs = configs
+        self._check_listeners = check_listeners
         self._is_in_registry = is_in_registry
 
     def check_topic(self, topic: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
@@ -216,8 +230,20 @@ class ConfigRules:
                 self._check_threads(configs)
             _check_overrides(configs.get(_OVERRIDES, ""))
             self._check_options(configs)
+            self._check_listeners_after(configs)
 
         _refused(check, ErrorCode.INVALID_REQUEST)
+
+    def _check_listeners_after(self, configs: Mapping[str, str]) -> None:
+        """Check that the broker's listeners can be used with the resulting configurations.
+
+        Raises:
+            InvalidConfig: a listener cannot be used.
+        """
+        try:
+            self._check_listeners(configs)
+        except ConfigurationError as error:
+            raise InvalidConfig(_invalid_dynamically(error.reason)) from None
 
     def _check_none(self, names: Iterable[str], reason: str) -> None:
         """Check that none of the names are forbidden.
@@ -243,10 +269,8 @@ class ConfigRules:
                 bound = f"be at least half the current value {current}"
             else:
                 bound = f"not be greater than double the current value {current}"
-            raise InvalidConfig(
-                "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
-                f"failed for {name}={number}, value should {bound} for configuration Invalid dynamic configuration"
-            )
+            reason = f"Dynamic thread count update validation failed for {name}={number}, value should {bound}"
+            raise InvalidConfig(_invalid_dynamically(reason))
 
     def _check_options(self, configs: Mapping[str, str]) -> None:
         """Check the broker's resulting options for consistency.
@@ -271,16 +295,21 @@ class ConfigRules:
 
 def _requirement(name: str, value: object, error: ConfigurationError) -> str:
     """Return Kafka's text for a refused value, or our own if Kafka accepts the value."""
-    if name in ("max.connections", "max.connection.creation.rate"):
-        return (
-            f"Invalid value org.apache.kafka.common.config.ConfigException: Invalid {name} {value} for configuration "
-            "Invalid dynamic configuration"
-        )
+    if name in LISTENER_LIMITS:
+        return _invalid_dynamically(f"Invalid {name} {value}")
     if name in _REQUIREMENTS:
         return f"requirement failed: {_REQUIREMENTS[name]}"
     if name in _INTERVALS:
         return f"{name} must be less than or equal to {_INTERVALS[name]}"
     return f"Invalid value {value} for configuration {name}: {error.reason}"
+
+
+def _invalid_dynamically(reason: str) -> str:
+    """Return Kafka's text for a change that a part of the broker refuses."""
+    return (
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {reason} for configuration Invalid dynamic "
+        "configuration"
+    )
 
 
 def _kafka_name(option: str) -> str:
@@ -325,7 +354,9 @@ def _check_overrides(text: str) -> None:
 
 def _is_per_broker(name: str) -> bool:
     base = without_listener(name)
-    return base in BROKER_CONFIGS and (base != name or BROKER_CONFIGS[base].update == "per-broker")
+    if base != name:
+        return base not in _FOR_ALL_LISTENERS
+    return base in BROKER_CONFIGS and BROKER_CONFIGS[base].update == "per-broker"
 
 
 def _is_selector(pattern: str) -> bool:

@@ -1,7 +1,8 @@
 """Listen on one address and accept clients, up to the limits.
 
-A listener that accepts too many connections per second pauses before it admits the next one, and connections from an
-address that connects too often are closed after a while, as in Kafka (KIP-612).
+A listener that accepts too many connections per second pauses before it admits the next one, and so does one with as
+many connections as it may have. Connections from an address that connects too often are closed after a while, as in
+Kafka (KIP-612).
 
 Kafka's brokers and clients send data immediately (TCP_NODELAY). asyncio sets that option only on sockets with an
 explicit protocol, which accepted sockets lack.
@@ -114,8 +115,9 @@ class Acceptor:
         if self._pause is not None:
             self._pause.cancel()
         self._socket.close()
-        if self._waiting is not None:
-            self._waiting[0].close()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting[0].close()
         for client, closing in self._delayed.items():
             closing.cancel()
             client.close()
@@ -134,7 +136,7 @@ class Acceptor:
                 return
             host, port = str(address[0]), int(address[1])
             delay_ms = self._delay_ms()
-            if delay_ms:
+            if delay_ms or self._limits.full():
                 self._admit_later(client, host, port, delay_ms)
                 return
             self._admit(client, host, port)
@@ -149,13 +151,25 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket)
         self._waiting = client, host, port
-        self._pause = loop.call_later(delay_ms / 1_000, self._admit_waiting)
+        if delay_ms:
+            self._pause = loop.call_later(delay_ms / 1_000, self._admit_waiting)
+        else:
+            self._admit_waiting()
 
     def _admit_waiting(self) -> None:
+        """Admit the connection that waits, unless there is no room for it yet."""
+        self._pause = None
+        if self._waiting is None:  # the listener has been stopped
+            return
+        if reason := self._limits.full():
+            text = "connections to listener %s have to wait: %s"
+            self._lines.warning("full", self._clock(), text, self.listener.name, reason)
+            loop = asyncio.get_running_loop()
+            self._limits.wait(lambda: loop.call_soon(self._admit_waiting))
+            return
         waiting, self._waiting = self._waiting, None
         self.start()
-        if waiting is not None:
-            self._admit(*waiting)
+        self._admit(*waiting)
 
     def _cannot_accept(self, error: OSError) -> None:
         """Pause until connections may have been closed; otherwise, the system would keep reporting the same one."""

@@ -1,6 +1,9 @@
 """Limits on the number of connections: in total, per listener, per address, and given the free file descriptors.
 
-Source: Apache Kafka, `ConnectionQuotas`, which stops accepting connections instead of refusing them.
+If there are as many connections in total, or to a listener, as there may be, a new one waits until another is closed,
+and holds up those after it. A connection from an address with too many others is closed.
+
+Source: `ConnectionQuotas` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -43,6 +46,14 @@ def read_overrides(text: str, resolve: Callable[[str], str]) -> dict[str, int]:
 class Admission(Protocol):
     """Decides whether another connection is accepted, and counts connections."""
 
+    def full(self) -> str:
+        """Return why another connection must wait, or "" if it need not."""
+        ...
+
+    def wait(self, again: Callable[[], object]) -> None:
+        """Call a function once, when there may be room for another connection."""
+        ...
+
     def refusal(self, host: str) -> str:
         """Return why another connection from an address must be refused, or "" if it can be accepted."""
         ...
@@ -79,17 +90,34 @@ class ConnectionLimits:
         self._shortage = shortage
         self._count = 0
         self._counts: Counter[str] = Counter()
+        #: Who waits for room, in order: at most one for each listener.
+        self._waiting: list[Callable[[], object]] = []
 
     def change(self, most: int, most_per_address: int, overrides: Mapping[str, int]) -> None:
         """Change the limits; open connections stay open."""
         self._most = most
         self._most_per_address = most_per_address
         self._overrides = dict(overrides)
+        self.wake()
+
+    def full(self) -> str:
+        """See `Admission`."""
+        if self._count >= self._most:
+            return f"{self._count} connections are open, and max.connections is {self._most}"
+        return ""
+
+    def wait(self, again: Callable[[], object]) -> None:
+        """See `Admission`."""
+        self._waiting.append(again)
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        waiting, self._waiting = self._waiting, []
+        for again in waiting:
+            again()
 
     def refusal(self, host: str) -> str:
         """Return why another connection from an address must be refused, or "" if it can be accepted."""
-        if self._count >= self._most:
-            return f"{self._count} connections are open, and max.connections is {self._most}"
         most = self._overrides.get(host, self._most_per_address)
         if self._counts[host] >= most:
             name = "max.connections.per.ip" + (".overrides" if host in self._overrides else "")
@@ -107,6 +135,7 @@ class ConnectionLimits:
         self._counts[host] -= 1
         if not self._counts[host]:
             del self._counts[host]
+        self.wake()
 
 
 class ListenerLimits:
@@ -118,17 +147,30 @@ class ListenerLimits:
         limits: the limits on the connections to all listeners together.
     """
 
-    def __init__(self, listener: str, most: int, limits: Admission) -> None:
+    def __init__(self, listener: str, most: int, limits: ConnectionLimits) -> None:
         self._listener = listener
         self._most = most
         self._limits = limits
         self._count = 0
 
-    def refusal(self, host: str) -> str:
+    def change(self, most: int) -> None:
+        """Change the limit of the listener; open connections stay open."""
+        self._most = most
+        self._limits.wake()
+
+    def full(self) -> str:
         """See `Admission`."""
         if self._count >= self._most:
             name = f"listener.name.{self._listener.lower()}.max.connections"
             return f"{self._count} connections are open, and {name} is {self._most}"
+        return self._limits.full()
+
+    def wait(self, again: Callable[[], object]) -> None:
+        """See `Admission`."""
+        self._limits.wait(again)
+
+    def refusal(self, host: str) -> str:
+        """See `Admission`."""
         return self._limits.refusal(host)
 
     def opened(self, host: str) -> None:

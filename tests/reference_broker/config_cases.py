@@ -178,6 +178,18 @@ CASES: Final = (
     _broker(("max.connections", SET, "0"), code=REQUEST,
             message="Invalid value org.apache.kafka.common.config.ConfigException: Invalid max.connections 0 for "
             "configuration Invalid dynamic configuration"),
+    *(
+        _broker((f"listener.name.plaintext.{limit}", SET, value), name=name, code=code, message=message)
+        for limit in ("max.connections", "max.connection.creation.rate")
+        for name in ("1", "")
+        for value, code, message in (
+            ("500", ErrorCode.NONE, None),
+            ("0", REQUEST, f"Invalid value org.apache.kafka.common.config.ConfigException: Invalid {limit} 0 for "
+             "configuration Invalid dynamic configuration"),
+        )
+    ),
+    _broker(("listener.name.plaintext.nobody.knows", SET, "3"), name="", code=REQUEST,
+            message=_NOT_FOR_ALL + "[listener.name.plaintext.nobody.knows]"),
     _broker(("max.connections.per.ip", SET, "0"), code=REQUEST,
             message="requirement failed: max.connections.per.ip can be set to zero only if "
             "max.connections.per.ip.overrides property is set."),

@@ -122,12 +122,52 @@ def test_frame_above_the_limit_closes_the_connection(tmp_path):
             client.socket.receive()
 
 
-def test_connections_above_the_limit_are_turned_away(tmp_path):
+def assert_full(broker: BackgroundBroker, first: Client) -> None:
+    """Check that a second client of the first listener has to wait until the first one closes its connection."""
+    assert first.metadata().brokers
+    acceptor = broker._broker._acceptors[0]
+    with Client(broker.bootstrap) as second:
+        second.send(MetadataRequest(None), 12)
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while acceptor._waiting is None:
+            assert time.monotonic() < deadline
+        assert first.metadata().brokers
+        assert select.select([second.socket], [], [], 0)[0] == []
+        first.socket.close()
+        assert second.receive(MetadataResponse).brokers
+
+
+def test_connections_above_the_limit_have_to_wait(tmp_path):
     with BackgroundBroker(tmp_path, max_connections=1) as broker, Client(broker.bootstrap) as first:
-        assert first.metadata().brokers
-        with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
-            second.metadata()
-        assert first.metadata().brokers
+        assert_full(broker, first)
+
+
+def test_limits_of_a_listener_are_changed_while_the_broker_runs(tmp_path):
+    Config, Resource = AlterConfigsRequest.AlterableConfig, AlterConfigsRequest.AlterConfigsResource
+    options: dict[str, Any] = {
+        "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+        "listener.name.a.max.connections": "2",
+    }
+
+    def change(client: Client, name: str, value: str) -> tuple[int, str | None]:
+        resource = Resource(ConfigResourceType.BROKER, "", [Config(f"listener.name.a.{name}", value)])
+        (result,) = client.ask(AlterConfigsRequest([resource]), 2, AlterConfigsResponse).responses
+        return result.error_code, result.error_message
+
+    with BackgroundBroker(tmp_path, **options) as broker:
+        a, b = (str(broker.addresses[name]) for name in "AB")
+        with Client(b) as other, Client(a) as first:
+            for name in ("max.connections", "max.connection.creation.rate"):
+                code, text = change(other, name, "0")
+                assert code == ErrorCode.INVALID_REQUEST
+                assert text is not None
+                assert f"ConfigException: Invalid {name} 0 for" in text
+            with Client(a) as second:
+                assert second.metadata().brokers
+            assert change(other, "max.connections", "1")[0] == ErrorCode.NONE
+            assert_full(broker, first)
+            with Client(b) as third:
+                assert third.metadata().brokers
 
 
 def test_the_limit_of_connections_is_changed_while_the_broker_runs_and_after_a_restart(tmp_path):
@@ -135,13 +175,9 @@ def test_the_limit_of_connections_is_changed_while_the_broker_runs_and_after_a_r
     change = [Resource(ConfigResourceType.BROKER, "1", [Config("max.connections", "1")])]
     with BackgroundBroker(tmp_path) as broker, Client(broker.bootstrap) as first:
         assert not first.ask(AlterConfigsRequest(change), 2, AlterConfigsResponse).responses[0].error_code
-        with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
-            second.metadata()
-        assert first.metadata().brokers
+        assert_full(broker, first)
     with BackgroundBroker(tmp_path) as broker, Client(broker.bootstrap) as first:
-        assert first.metadata().brokers
-        with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
-            second.metadata()
+        assert_full(broker, first)
 
 
 def test_idle_connections_are_closed(tmp_path):

@@ -9,24 +9,22 @@ Source: `ConnectionQuotas` in Apache Kafka.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.config_values import parse_integer, trimmed
-from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.security_settings import LISTENER_LIMITS
 from kafkawire.reference_broker.metadata.entity_configs import DEFAULT, EntityName
 from kafkawire.reference_broker.security.quotas.client_quota import IDLE_MS, METERS_MAX
 from kafkawire.reference_broker.security.quotas.rates import SampledRate, Window, throttle_ms
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 
-__all__ = ["ConnectionRates", "address_of", "listener_rates"]
+__all__ = ["ConnectionRates", "address_of", "check_listener_limits", "listener_limits"]
 
 #: The rate that stands for no limit, as in Kafka.
 _NO_LIMIT: Final = INT32_MAX
-
-#: The configuration of a broker or, with a prefix, of one of its listeners.
-_CONFIG: Final = "max.connection.creation.rate"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -42,19 +40,38 @@ def address_of(text: str) -> Address:
     return mapped or address
 
 
-def listener_rates(names: Iterable[str], options: BrokerOptions, configs: BrokerConfigs) -> dict[str, int]:
-    """Return the rate of each listener: its own configuration, or else that of the broker.
+def listener_limits(names: Iterable[str], config: str, otherwise: int, configs: BrokerConfigs) -> dict[str, int]:
+    """Return a limit of each listener: its own configuration, or else another value.
 
     Args:
         names: the names of the listeners.
-        options: the broker's options.
+        config: the configuration, one of `LISTENER_LIMITS`.
+        otherwise: the limit of a listener without a configuration of its own.
         configs: the broker's configurations, in which a listener's begin with `listener.name.<listener>.`.
     """
-    rates = {}
+    limits = {}
     for name in names:
-        own = parse_integer(trimmed(configs.value(f"listener.name.{name.lower()}.{_CONFIG}") or ""))
-        rates[name] = options.max_connection_creation_rate if own is None else own
-    return rates
+        own = parse_integer(trimmed(configs.value(f"listener.name.{name.lower()}.{config}") or ""))
+        # Another program may have stored a limit that lets nobody in; Kafka does not heed it, either.
+        limits[name] = otherwise if own is None or own < 1 else own
+    return limits
+
+
+def check_listener_limits(names: Collection[str], configs: Mapping[str, str]) -> None:
+    """Check that every listener can still accept connections.
+
+    Args:
+        names: the names of the listeners; the limits of other ones do not matter.
+        configs: configurations, with valid values.
+
+    Raises:
+        ConfigurationError: a limit is 0; the reason is Kafka's.
+    """
+    for name in names:
+        for config in LISTENER_LIMITS:
+            full_name = f"listener.name.{name.lower()}.{config}"
+            if parse_integer(trimmed(configs.get(full_name, ""))) == 0:
+                raise ConfigurationError(full_name, 0, f"Invalid {config} 0")
 
 
 class ConnectionRates:

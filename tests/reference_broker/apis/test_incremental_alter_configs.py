@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from kafkawire.reference_broker.security.quotas.connection_rates import check_listener_limits
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
@@ -56,6 +58,7 @@ def described(bench, kind, name, config):
 def test_the_answers_of_the_table(bench: BrokerBench, case: Case) -> None:
     name = "t" if case.name == TOPIC else case.name
     bench.core.options.change(group_consumer_max_assignment_interval_ms=15_000)
+    bench.core.check_listeners = partial(check_listener_limits, ["PLAINTEXT"])
     assert alter(bench, (case.kind, name, case.operations), validate_only=True) == [(case.code, case.message)]
 
 

@@ -17,7 +17,6 @@ from kafkawire.reference_broker.config.security_settings import (
     split_listener_options,
 )
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.transport.wire import Address
 
 ADDRESS = Address("localhost", 1)
@@ -74,12 +73,6 @@ def test_a_mechanism_hides_the_listener() -> None:
     assert found.of_mechanism("EXTERNAL", "OAUTHBEARER")["sasl.oauthbearer.expected.issuer"] == "issuer"
 
 
-def test_limits_of_connections() -> None:
-    found = of({"listener.name.external.max.connections": "7"})
-    assert found.max_connections("EXTERNAL") == 7
-    assert found.max_connections("INTERNAL") == INT32_MAX
-
-
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
@@ -92,6 +85,7 @@ def test_limits_of_connections() -> None:
         ("listener.name.external.ssl.client.aut", "none", "no such option of a listener"),
         ("listener.name.external.max.connections", "0", "expected 1 to"),
         ("listener.name.external.max.connections", True, "expected 1 to"),
+        ("listener.name.external.max.connection.creation.rate", "many", "expected 1 to"),
         ("listener.name.external.sasl.jaas.config", LOGIN, "a mechanism is needed, as in listener.name.external.scram"),
         ("listener.name.external.plain.sasl.jaas.config", 7, "expected a login module"),
         ("listener.name.external.plain.connections.max.reauth.ms", "x", "expected an integer"),
@@ -110,6 +104,7 @@ def test_refused(name: str, value: object, reason: str) -> None:
         ("listener.name.a.ssl.client.auth", True),
         ("listener.name.a.plain.sasl.jaas.config", True),
         ("listener.name.a.max.connections", True),
+        ("listener.name.a.max.connection.creation.rate", True),
         ("listener.name.a.quota.window.num", False),
         ("ssl.client.auth", False),
     ],

@@ -62,6 +62,27 @@ def test_refused(check: str, configs: dict[str, str], reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "is_fine"),
+    [
+        ("max.connections", True),
+        ("max.connection.creation.rate", True),
+        ("num.network.threads", True),
+        ("log.retention.ms", False),
+        ("nobody.knows", False),
+        ("ssl.keystore.location", False),
+    ],
+)
+def test_what_all_brokers_listeners_may_have(name: str, is_fine: bool) -> None:
+    configs = {f"listener.name.a.{name}": "5"}
+    rules().check_broker(configs, is_for_all=False)
+    if is_fine:
+        rules().check_broker(configs, is_for_all=True)
+    else:
+        with pytest.raises(BrokerError, match="broker id must be specified"):
+            rules().check_broker(configs, is_for_all=True)
+
+
+@pytest.mark.parametrize(
     ("configs", "reason"),
     [
         ({"num.partitions": "9"}, r"Cannot update these configs dynamically: Set\(num.partitions\)$"),

@@ -14,9 +14,9 @@ def test_in_all_and_per_address():
     assert limits.refusal("a") == "the address has 2 connections, and max.connections.per.ip is 2"
     assert not limits.refusal("b")
     limits.opened("b")
-    for host in ("a", "b", "c"):
-        assert limits.refusal(host) == "3 connections are open, and max.connections is 3"
+    assert limits.full() == "3 connections are open, and max.connections is 3"
     limits.closed("a")
+    assert not limits.full()
     assert not limits.refusal("a")
     limits.closed("a")
     limits.closed("b")
@@ -36,12 +36,13 @@ def test_some_addresses_have_limits_of_their_own():
 def test_limits_are_changed():
     limits = ConnectionLimits(1, 1)
     limits.opened("a")
-    assert limits.refusal("b")
+    assert limits.full()
     limits.change(3, 2, {"b": 0})
+    assert not limits.full()
     assert not limits.refusal("a")
     assert limits.refusal("b") == "the address has 0 connections, and max.connections.per.ip.overrides is 0"
     limits.change(1, 2, {})
-    assert limits.refusal("a") == "1 connections are open, and max.connections is 1"
+    assert limits.full() == "1 connections are open, and max.connections is 1"
 
 
 @pytest.mark.parametrize(
@@ -71,19 +72,38 @@ def test_shortage_refuses_what_the_limits_allow():
     assert not limits.refusal("a")
     limits.opened("a")
     assert limits.refusal("a") == "no descriptors"
-    limits.opened("a")
-    assert limits.refusal("a") == "2 connections are open, and max.connections is 2"
 
 
 def test_a_listener_counts_its_own_connections():
     limits = ConnectionLimits(3, 3)
     one, other = ListenerLimits("ONE", 1, limits), ListenerLimits("OTHER", 5, limits)
     one.opened("a")
-    assert one.refusal("b") == "1 connections are open, and listener.name.one.max.connections is 1"
-    assert not other.refusal("b")
+    assert one.full() == "1 connections are open, and listener.name.one.max.connections is 1"
+    assert not other.full()
     other.opened("b")
     other.opened("b")
-    assert other.refusal("b") == "3 connections are open, and max.connections is 3"
+    assert other.full() == "3 connections are open, and max.connections is 3"
     one.closed("a")
-    assert not one.refusal("a")
-    assert not other.refusal("a")
+    assert not one.full()
+    assert not other.full()
+    for _ in range(3):
+        one.opened("c")
+    assert other.refusal("c") == "the address has 3 connections, and max.connections.per.ip is 3"
+
+
+def test_who_waits_looks_again_when_there_may_be_room():
+    limits = ConnectionLimits(9, 9)
+    listener = ListenerLimits("ONE", 9, limits)
+    listener.opened("a")
+    for change in (
+        lambda: listener.closed("a"),
+        lambda: listener.change(5),
+        lambda: limits.change(9, 9, {}),
+    ):
+        told = []
+        listener.wait(lambda told=told: told.append(1))
+        limits.wait(lambda told=told: told.append(2))
+        change()
+        assert told == [1, 2]
+        limits.wake()
+        assert told == [1, 2], "each waits again if it has to"

@@ -5,15 +5,24 @@ Method: count connections at given times; the numbers follow from Kafka's formul
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.config.security_settings import LISTENER_LIMITS
 from kafkawire.reference_broker.metadata.entity_configs import DEFAULT
 from kafkawire.reference_broker.security.quotas import connection_rates
 from kafkawire.reference_broker.security.quotas.client_quota import IDLE_MS
-from kafkawire.reference_broker.security.quotas.connection_rates import ConnectionRates, address_of, listener_rates
+from kafkawire.reference_broker.security.quotas.connection_rates import (
+    ConnectionRates,
+    address_of,
+    check_listener_limits,
+    listener_limits,
+)
 from kafkawire.reference_broker.security.quotas.rates import Window
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 
 WINDOW = Window(11, 1_000)
@@ -106,9 +115,20 @@ def test_addresses_that_are_idle_or_too_many(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_configurations_of_listeners() -> None:
-    options = read_options({"max.connection.creation.rate": "20"})
-    configs = BrokerConfigs(options)
-    assert listener_rates(["INTERNAL", "External"], options, configs) == {"INTERNAL": 20, "External": 20}
+    configs = BrokerConfigs(read_options({"max.connection.creation.rate": "20"}))
+    names, rate = ["INTERNAL", "External"], "max.connection.creation.rate"
+    assert listener_limits(names, rate, 20, configs) == {"INTERNAL": 20, "External": 20}
     configs.of_cluster = {"listener.name.external.max.connection.creation.rate": " 5 "}
     configs.of_broker = {"listener.name.internal.max.connection.creation.rate": "7"}
-    assert listener_rates(["INTERNAL", "External"], options, configs) == {"INTERNAL": 7, "External": 5}
+    assert listener_limits(names, rate, 20, configs) == {"INTERNAL": 7, "External": 5}
+    configs.of_broker = {"listener.name.internal.max.connection.creation.rate": "0"}
+    assert listener_limits(names, rate, 20, configs)["INTERNAL"] == 20, "nobody could connect"
+
+
+@pytest.mark.parametrize("config", LISTENER_LIMITS)
+def test_a_listener_must_let_somebody_in(config: str) -> None:
+    check = partial(check_listener_limits, ["External"])
+    check({f"listener.name.external.{config}": "1", f"listener.name.elsewhere.{config}": "0", config: "0"})
+    with pytest.raises(ConfigurationError) as caught:
+        check({f"listener.name.external.{config}": " 0 "})
+    assert caught.value.reason == f"Invalid {config} 0"
