@@ -43,22 +43,23 @@ def plan_alterations(deletions: Sequence[Deletion], upsertions: Sequence[Upserti
         configs_of: returns the configurations of a user.
     """
     asked: tuple[_Alteration, ...] = (*deletions, *upsertions)
-    results: dict[str, Revise | BrokerError] = {}
+    accepted: dict[str, _Alteration] = {}
+    refused: dict[str, BrokerError] = {}
     for each in asked:
         name = each.name
-        if isinstance(results.get(name), BrokerError):
+        if name in refused:
             continue
-        if name in results:
-            results[name] = BrokerError(ErrorCode.DUPLICATE_RESOURCE, _TWICE)
+        if accepted.pop(name, None) is not None:
+            refused[name] = BrokerError(ErrorCode.DUPLICATE_RESOURCE, _TWICE)
             continue
         try:
             _check(each)
             if isinstance(each, Deletion):
                 _check_present(each, configs_of)
-            results[name] = _revision([each])
+            accepted[name] = each
         except BrokerError as error:
-            results[name] = error
-    return results
+            refused[name] = error
+    return {**{name: _revision_or_error([each]) for name, each in accepted.items()}, **refused}
 
 
 def plan_alterations_in_registry(
@@ -83,7 +84,7 @@ def plan_alterations_in_registry(
             for each in several:
                 if isinstance(each, Deletion):
                     _check_present(each, configs_of)
-            results[name] = _revision(several)
+            results[name] = _revision_or_error(several)
         except BrokerError as error:
             results[name] = error
     return results
@@ -105,6 +106,13 @@ def _check_present(deletion: Deletion, configs_of: _ConfigsOf) -> None:
     if MECHANISMS[deletion.mechanism] not in configs_of(deletion.name):
         text = "Attempt to delete a user credential that does not exist"
         raise BrokerError(ErrorCode.RESOURCE_NOT_FOUND, text)
+
+
+def _revision_or_error(alterations: Sequence[_Alteration]) -> Revise | BrokerError:
+    """Return the change, or the error of a password without bytes, which Kafka does not expect."""
+    if all(isinstance(each, Deletion) or each.salted_password for each in alterations):
+        return _revision(alterations)
+    return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _revision(alterations: Sequence[_Alteration]) -> Revise:

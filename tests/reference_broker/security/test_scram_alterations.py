@@ -51,6 +51,17 @@ def test_changes(plan) -> None:
     assert parse_credential(after["SCRAM-SHA-512"]).iterations == 8192
 
 
+@pytest.mark.parametrize("plan", [plan_alterations, plan_alterations_in_registry])
+def test_passwords_without_bytes(plan) -> None:
+    """Anybody could log in with such a credential, and Kafka fails on it, after the other checks."""
+    empty = set_("alice")
+    empty.salted_password = b""
+    results = plan([], [empty, set_("bob")], configs_of)
+    assert outcome(results, "alice") == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert outcome(results, "bob") == ErrorCode.NONE
+    assert outcome(plan([], [empty, set_("alice")], configs_of), "alice") == ErrorCode.DUPLICATE_RESOURCE
+
+
 def test_several_mechanisms_of_a_user() -> None:
     deletions, upsertions = [Deletion("alice", SHA_256)], [set_("alice", SHA_512)]
     assert outcome(plan_alterations(deletions, upsertions, configs_of), "alice") == ErrorCode.DUPLICATE_RESOURCE
