@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kafkawire.reference_broker.cluster_node import ClusterNode, OpenRegistry
     from kafkawire.reference_broker.network.http_server import HttpServer
 
-__all__ = ["BackgroundBroker", "Broker", "Data"]
+__all__ = ["BackgroundBroker", "Broker", "Data", "address_of"]
 
 #: Where a broker keeps its files; see `Broker`.
 Data = Disk | str | Path | None
@@ -250,6 +250,14 @@ class Broker:
         budgets = () if self._core is None else (self._shared.budget, self._shared_between.budget)
         return sum(budget.received_bytes + budget.unsent_bytes for budget in budgets)
 
+    def requires_certificates(self, listener: str) -> bool:
+        """Return whether the clients of a listener need certificates.
+
+        Args:
+            listener: the name of the listener.
+        """
+        return self._security.of(listener).ssl_client_auth == "required"
+
     @property
     def _between_brokers(self) -> frozenset[str]:
         """The names of the listeners that only brokers use, which have no connection limits."""
@@ -287,7 +295,7 @@ class Broker:
     async def _start(self) -> None:
         options = self.options
         self._background = BackgroundWork()
-        overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
+        overrides = read_overrides(options.max_connections_per_ip_overrides, address_of)
         shortage = Descriptors(self._clock).refusal
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides, shortage)
         acceptors: list[Acceptor] = []
@@ -697,5 +705,10 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
-def _address_of(host: str) -> str:
+def address_of(host: str) -> str:
+    """Return the address of a host.
+
+    Raises:
+        OSError: the host is unknown.
+    """
     return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])

@@ -20,7 +20,8 @@ HIDDEN = "<hidden>"
 #: including the options of a broker's individual listeners.
 _SECRET_NAME = re.compile(
     r"pas|pwd|secret|token|jaas|credential|private|pem|key$"
-    r"|(?:^|\.)(?:sasl|ssl)(?!.*(?:algorithm|context|location|mechanism|name$|region|scope|type$))",
+    r"|(?:^|\.)(?:sasl|ssl)"
+    r"(?!.*(?:algorithm|allow|auth$|context|location|mechanism|name$|protocols$|region|rules$|scope|suites$|type$))",
     re.IGNORECASE,
 )
 

@@ -19,13 +19,14 @@ from kafkawire.commands.broker.findings import Finding, FolderFacts, Kind, Liste
 from kafkawire.commands.broker.settings import StartSettings
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.config_file import ConfigFile
-from kafkawire.reference_broker.config.endpoints import PLAINTEXT, Listener
+from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, TOPIC_DEFAULTS, BrokerOptions, read_options
 from kafkawire.reference_broker.config.security_options import ListenerSecurityOptions
-from kafkawire.reference_broker.config.security_settings import SecuritySettings, split_listener_options
+from kafkawire.reference_broker.config.security_settings import PREFIX, SecuritySettings, split_listener_options
+from kafkawire.reference_broker.network.connection_limits import read_overrides
 from kafkawire.reference_broker.network.event_loop import loop_factory
-from kafkawire.reference_broker.server import Broker
+from kafkawire.reference_broker.server import Broker, address_of
 from kafkawire.reference_broker.storage.disk.reserves import kept_for_files
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import ConfigurationError
@@ -84,9 +85,10 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
     folder = None if settings.data is None else folder_facts(settings.data)
     findings = [
         *_addresses(listeners),
+        *_limited_addresses(options),
         *_metrics(options),
         *(() if folder is None else folder_findings(folder, node_id, is_alone=cluster is None)),
-        *_exposed(listeners, options),
+        *_exposed(listeners, broker),
         *_options(options, is_ephemeral=folder is None),
         *(() if cluster is None else _cluster_options(cluster)),
         *_process(folder),
@@ -100,7 +102,7 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
         tuple(_listener(each, broker, security.of(each.name)) for each in listeners),
         folder,
         _open_files_max(),
-        (*_differences(options), *(() if cluster is None else _differences(cluster))),
+        (*_differences(options), *(() if cluster is None else _differences(cluster)), *_of_listeners(options)),
         tuple(sorted(findings, key=lambda finding: kinds.index(finding.kind))),
     )
 
@@ -133,6 +135,13 @@ def _differences(options: Options) -> Iterator[OptionFacts]:
             yield OptionFacts(name, kafka_name, HIDDEN if hides else written(value), _default(default))
 
 
+def _of_listeners(options: BrokerOptions) -> Iterator[OptionFacts]:
+    """Yield the options that were given for single listeners."""
+    for name, value in options.given.items():
+        if name.startswith(PREFIX):
+            yield OptionFacts(name, name, HIDDEN if may_be_secret(name) else value, "as for all listeners")
+
+
 def _default(value: Any) -> str:
     return "" if value is None else written(value)
 
@@ -153,6 +162,14 @@ def _addresses(listeners: list[Listener]) -> Iterator[Finding]:
                 f"{error.strerror or error}."
             )
             yield Finding(Kind.WARNING, f"listener {listener.name}", text)
+
+
+def _limited_addresses(options: BrokerOptions) -> Iterator[Finding]:
+    """Yield why the limits of individual addresses could not be used; a start looks up the names of hosts."""
+    try:
+        read_overrides(options.max_connections_per_ip_overrides, address_of)
+    except ConfigurationError as error:
+        yield Finding(Kind.ERROR, error.option, f"{error.reason}.")
 
 
 def _metrics(options: BrokerOptions) -> Iterator[Finding]:
@@ -178,25 +195,28 @@ def _reason_against_listening(address: Address) -> str | None:
     return None
 
 
-def _exposed(listeners: list[Listener], options: BrokerOptions) -> Iterator[Finding]:
-    """Yield what others on the network can do."""
-    has_authorizer = bool(options.authorizer_class_name)
+def _exposed(listeners: list[Listener], broker: Broker) -> Iterator[Finding]:
+    """Yield what others on the network can do, or see, and should not."""
+    has_authorizer = bool(broker.options.authorizer_class_name)
     for listener in listeners:
         if _is_loopback(listener.bind.host):
             continue
-        subject, protocol = f"listener {listener.name}", listener.protocol
-        if protocol == PLAINTEXT:
-            may = "do what User:ANONYMOUS may do" if has_authorizer else "read, write and delete everything"
-            reason = f"because the protocol {protocol} has no encryption and no login."
-            yield Finding(Kind.UNSAFE, subject, f"everyone who can reach {listener.bind} can {may}, {reason}")
+        subject = f"listener {listener.name}"
+        if not (listener.has_login or (listener.has_tls and broker.requires_certificates(listener.name))):
+            lack = "no login" if listener.has_tls else "no encryption and no login"
+            if listener.has_tls:
+                lack += ", and no certificate is required"
+            may = "do what the ACLs allow User:ANONYMOUS" if has_authorizer else "read, write and delete everything"
+            reason = f"because the protocol {listener.protocol} has {lack}"
+            yield Finding(Kind.UNSAFE, subject, f"everyone who can reach {listener.bind} can {may}, {reason}.")
             continue
-        if protocol.endswith(PLAINTEXT):
-            text = "can see and change what clients send, and the passwords of PLAIN, because it is not encrypted."
-            yield Finding(Kind.UNSAFE, subject, f"others on the network {text}")
-        if not has_authorizer:
-            text = "every client that has connected can read, write and delete everything: there is no authorizer."
+        if not listener.has_tls:
+            text = f"everyone on the way can read what clients send to {listener.bind}, passwords of PLAIN included."
             yield Finding(Kind.UNSAFE, subject, text)
-    if has_authorizer and options.allow_everyone_if_no_acl_found:
+        if not has_authorizer:
+            text = "every client that has logged in can read, write and delete everything: there is no authorizer."
+            yield Finding(Kind.UNSAFE, subject, text)
+    if has_authorizer and broker.options.allow_everyone_if_no_acl_found:
         text = "everyone may do anything with a topic, group or transactional id that has no ACL, and with the cluster."
         yield Finding(Kind.UNSAFE, "allow.everyone.if.no.acl.found", text)
 
