@@ -29,6 +29,9 @@ _NS_PER_MS: Final = 1_000_000
 #: Requests whose response is delayed until other members of the group have sent theirs.
 _FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
+#: Requests that wait for records, for as long as the client says.
+_FOR_RECORDS: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+
 #: How much of a client's id is shown; a client may send 32,767 bytes.
 _CLIENT_ID_CHARACTERS_MAX: Final = 100
 
@@ -87,7 +90,7 @@ def _wanted_ns(request: Request, times: RequestTimes) -> int:
     """Return how much of the delay the client asked for."""
     if request.api.key in _FOR_OTHERS:
         return times.remote_ns
-    if request.api.key == ApiKey.FETCH:
+    if request.api.key in _FOR_RECORDS:
         max_wait_ms: int = request.message.max_wait_ms
         return min(times.remote_ns, max(max_wait_ms, 0) * _NS_PER_MS)
     return 0

@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 MS = 1_000_000
@@ -69,6 +70,8 @@ def test_the_line(log):
         (ApiKey.FETCH, FetchRequest(max_wait_ms=500), times(0, 0, 500, 0), False),
         (ApiKey.FETCH, FetchRequest(max_wait_ms=500), times(0, 0, 600, 0), True),
         (ApiKey.FETCH, FetchRequest(max_wait_ms=-1), times(0, 0, 100, 0), True),
+        (ApiKey.SHARE_FETCH, ShareFetchRequest(max_wait_ms=500), times(0, 0, 500, 0), False),
+        (ApiKey.SHARE_FETCH, ShareFetchRequest(max_wait_ms=500), times(0, 0, 600, 0), True),
         (ApiKey.JOIN_GROUP, JoinGroupRequest(), times(0, 1, 60_000, 1), False),
         (ApiKey.JOIN_GROUP, JoinGroupRequest(), times(0, 100, 60_000, 1), True),
         (ApiKey.HEARTBEAT, HeartbeatRequest(), times(100, 0, 0, 0), True),
