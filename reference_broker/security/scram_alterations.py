@@ -30,6 +30,9 @@ Results = Mapping[str, Revise | BrokerError]
 
 _TWICE: Final = "A user credential cannot be altered twice in the same request"
 
+#: Kafka's text for an error that it does not expect.
+_UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
+
 #: Returns the configurations of a user.
 _ConfigsOf = Callable[[str], Mapping[str, str]]
 
@@ -59,13 +62,18 @@ def plan_alterations(deletions: Sequence[Deletion], upsertions: Sequence[Upserti
             accepted[name] = each
         except BrokerError as error:
             refused[name] = error
-    return {**{name: _revision_or_error([each]) for name, each in accepted.items()}, **refused}
+    without = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    made = {name: _revision([each]) if _have_passwords([each]) else without for name, each in accepted.items()}
+    return {**made, **refused}
 
 
 def plan_alterations_in_registry(
     deletions: Sequence[Deletion], upsertions: Sequence[Upsertion], configs_of: _ConfigsOf
 ) -> Results:
-    """Check alterations as Apache Kafka 3.9 does with ZooKeeper; see `plan_alterations`."""
+    """Check alterations as Apache Kafka 3.9 does with ZooKeeper; see `plan_alterations`.
+
+    A password without bytes lets all users fail whose alterations have passed the other checks.
+    """
     asked: tuple[_Alteration, ...] = (*deletions, *upsertions)
     results: dict[str, Revise | BrokerError] = {}
     for each in asked:
@@ -77,6 +85,7 @@ def plan_alterations_in_registry(
     for each in asked:
         if each.name not in results:
             of_users.setdefault(each.name, []).append(each)
+    accepted: dict[str, list[_Alteration]] = {}
     for name, several in of_users.items():
         try:
             if max(Counter(each.mechanism for each in several).values()) > 1:
@@ -84,10 +93,12 @@ def plan_alterations_in_registry(
             for each in several:
                 if isinstance(each, Deletion):
                     _check_present(each, configs_of)
-            results[name] = _revision_or_error(several)
+            accepted[name] = several
         except BrokerError as error:
             results[name] = error
-    return results
+    if all(map(_have_passwords, accepted.values())):
+        return {**results, **{name: _revision(several) for name, several in accepted.items()}}
+    return {**results, **dict.fromkeys(accepted, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED))}
 
 
 def _check(alteration: _Alteration) -> None:
@@ -108,11 +119,9 @@ def _check_present(deletion: Deletion, configs_of: _ConfigsOf) -> None:
         raise BrokerError(ErrorCode.RESOURCE_NOT_FOUND, text)
 
 
-def _revision_or_error(alterations: Sequence[_Alteration]) -> Revise | BrokerError:
-    """Return the change, or the error of a password without bytes, which Kafka does not expect."""
-    if all(isinstance(each, Deletion) or each.salted_password for each in alterations):
-        return _revision(alterations)
-    return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR)
+def _have_passwords(alterations: Sequence[_Alteration]) -> bool:
+    """Return whether no password is empty: Java has no keys without bytes, and Kafka fails."""
+    return all(isinstance(each, Deletion) or each.salted_password for each in alterations)
 
 
 def _revision(alterations: Sequence[_Alteration]) -> Revise:
