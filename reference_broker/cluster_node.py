@@ -214,6 +214,19 @@ class ClusterNode:
         self._security: LinkSecurity = of_roles[self._roles.between_brokers]
         self._opened: _Opened | None = None
 
+    def change_security(self, settings: SecuritySettings) -> None:
+        """Use other certificates for later connections to other brokers.
+
+        Args:
+            settings: the changed security of the listeners.
+
+        Raises:
+            ConfigurationError: they cannot be used, and the former ones stay.
+        """
+        for tls in {self._control_security.tls, self._security.tls}:
+            if tls is not None:
+                tls.change(settings)
+
     def _used(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """Return the listeners that brokers use."""
         return [each for each in listeners if each.name in (self._roles.between_brokers, self._roles.controller)]

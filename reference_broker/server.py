@@ -153,6 +153,7 @@ class Broker:
             cluster_options = ClusterOptions.read(of_cluster.items())
             opener = registry or zookeeper_of(cluster_options)
             self.node = ClusterNode(cluster_options, opener, tuple(self._listeners), self._security)
+            self._doors.on_change = self.node.change_security
         self._core: Core | None = None
         self._timers: Timers | None = None
         self._acceptors: list[Acceptor] = []

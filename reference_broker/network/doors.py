@@ -132,11 +132,13 @@ class Doors:
 
     Attributes:
         credentials: looks up the credentials of clients; the broker sets its stores.
+        on_change: called with changed settings; if it raises ConfigurationError, the error is logged.
     """
 
     def __init__(self, listeners: Collection[Listener], settings: SecuritySettings) -> None:
         self._settings = settings
         self._changed: Mapping[str, str] = {}
+        self.on_change: Callable[[SecuritySettings], None] = lambda settings: None
         self.credentials = CredentialsInUse()
         self._doors = {listener.name: _Door(listener, settings, self.credentials) for listener in listeners}
         self._logins: dict[str, ListenerLogin] = {}
@@ -173,9 +175,9 @@ class Doors:
             return
         self._changed = changed
         settings = self._settings.with_values(changed)
-        for door in self._doors.values():
+        for change in (*(door.change for door in self._doors.values()), self.on_change):
             try:
-                door.change(settings)
+                change(settings)
             except ConfigurationError as error:
                 _log.error("the changed certificates are not used, the former ones stay: %s", error)
 

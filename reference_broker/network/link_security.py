@@ -31,7 +31,7 @@ from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.threads import in_thread
 from kafkawire.sdk.transport.timing import random_text
 
-__all__ = ["LinkSecurity", "link_security"]
+__all__ = ["LinkSecurity", "LinkTls", "link_security"]
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 
@@ -39,6 +39,33 @@ _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 _CLAIM: Final = "unsecuredLoginStringClaim_"
 _LIFETIME: Final = "unsecuredLoginLifetimeSeconds"
 _LIFETIME_SECONDS: Final = 3_600
+
+
+class LinkTls:
+    """Returns the TLS context for a new connection, when it is called.
+
+    Args:
+        listener: see `link_security`.
+        settings: see `link_security`.
+
+    Raises:
+        ConfigurationError: an option cannot be used; the error names the listener.
+    """
+
+    def __init__(self, listener: Listener, settings: SecuritySettings) -> None:
+        self._listener = listener
+        self._tls = ListenerTls(listener, settings, is_server=False)
+
+    def __call__(self) -> ssl.SSLContext:
+        return self._tls.context(monotonic_ms())
+
+    def change(self, settings: SecuritySettings) -> None:
+        """Use the certificates of other settings for later connections.
+
+        Raises:
+            ConfigurationError: they cannot be used, and the former ones stay.
+        """
+        self._tls = ListenerTls(self._listener, settings, is_server=False)
 
 
 class LinkSecurity(NamedTuple):
@@ -49,7 +76,7 @@ class LinkSecurity(NamedTuple):
         login: creates an authenticator for each login; None for connections without a login.
     """
 
-    tls: Callable[[], ssl.SSLContext] | None
+    tls: LinkTls | None
     login: Login | None
 
 
@@ -64,10 +91,7 @@ def link_security(listener: Listener, settings: SecuritySettings) -> LinkSecurit
         ConfigurationError: an option cannot be used; the error names the listener.
     """
     login = _login(listener, settings) if listener.has_login else None
-    if not listener.has_tls:
-        return LinkSecurity(None, login)
-    tls = ListenerTls(listener, settings, is_server=False)
-    return LinkSecurity(lambda: tls.context(monotonic_ms()), login)
+    return LinkSecurity(LinkTls(listener, settings) if listener.has_tls else None, login)
 
 
 def _login(listener: Listener, settings: SecuritySettings) -> Login:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire import Admin, Consumer, NewTopic, Producer
+from kafkawire import Admin, ConfigResourceType, Consumer, NewTopic, Producer
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError
 from tests.certificates import Certificates
@@ -93,6 +93,27 @@ def test_records_are_replicated(certificates: Certificates, protocol: str, princ
             assert json.loads(content)["listener_security_protocol_map"] == {
                 "CLIENTS": "PLAINTEXT", "BROKERS": protocol,
             }  # fmt: skip
+
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
+
+
+def test_links_use_altered_certificates(certificates: Certificates) -> None:
+    more = dict.fromkeys(("ssl.allow.dn.changes", "ssl.allow.san.changes"), "true")
+    more["ssl.endpoint.identification.algorithm"] = ""
+
+    async def test() -> None:
+        async with BrokerCluster(2, **settings(certificates, "SSL", **more)) as cluster:
+            async with Admin(cluster.bootstrap) as admin:
+                altered = {"listener.name.brokers.ssl.keystore.location": str(certificates.client)}
+                await admin.incremental_alter_configs(ConfigResourceType.BROKER, "1", altered)
+            await cluster.stop(2)
+            await cluster.start(2)
+
+            def is_known() -> bool:
+                wires = cluster.brokers[2]._wires
+                return "User:client" in {str(wire.session.peer.principal) for wire in wires}
+
+            await until(is_known, "broker 1 connects with its new certificate")
 
     asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
 

@@ -147,6 +147,22 @@ class Silent(asyncio.BufferedProtocol):
         return memoryview(bytearray(1))
 
 
+def test_changed_certificates_are_told(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.broker)}
+    doors, told = doors_of(given, TLS="SSL"), []
+
+    def on_change(settings: SecuritySettings) -> None:
+        told.append(settings.of("TLS").ssl_keystore_location)
+        raise ConfigurationError("ssl.keystore.location", None, "links cannot use it")
+
+    doors.on_change = on_change
+    changed = {"listener.name.tls.ssl.keystore.location": str(certificates.elsewhere)}
+    doors.change({**changed, "num.partitions": "3", "listener.name.other.ssl.keystore.location": "/nowhere"})
+    doors.change(changed)
+    assert told == [str(certificates.elsewhere)], "only a change is told"
+    assert "links cannot use it" in caplog.text
+
+
 def test_a_door_without_tls() -> None:
     doors = doors_of({}, PLAINTEXT="PLAINTEXT")
     near, far = socket.socketpair()

@@ -94,6 +94,22 @@ def test_login_module_file(tmp_path: Path) -> None:
         assert caught.value.option == "java.security.auth.login.config"
 
 
+def test_certificates_are_changed(certificates: Certificates) -> None:
+    listener = Listener("BROKERS", ADDRESS, ADDRESS, "SSL")
+    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.broker)}
+    settings = SecuritySettings(read_options(given), {}, [listener])
+    tls = link_security(listener, settings).tls
+    assert tls is not None
+    first = tls()
+    assert tls() is first
+    name = "listener.name.brokers.ssl.keystore.location"
+    with pytest.raises(ConfigurationError, match="No such file"):
+        tls.change(settings.with_values({name: "/nowhere"}))
+    assert tls() is first
+    tls.change(settings.with_values({name: str(certificates.elsewhere)}))
+    assert tls() is not first
+
+
 def test_without_a_login(certificates: Certificates) -> None:
     assert security({}, "PLAINTEXT") == LinkSecurity(None, None)
     given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.broker)}
