@@ -230,7 +230,7 @@ def _begin(
     def deleted(error: BrokerError | None) -> None:
         result.error_code, result.error_message = ErrorCode.NONE, None
         if error is not None:
-            result.error_code, result.error_message = error.code, error.detail if has_text else None
+            result.error_code, result.error_message = error.code, (error.detail or None) if has_text else None
         parts.arrived()
 
     parts.expect()

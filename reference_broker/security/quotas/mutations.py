@@ -11,7 +11,6 @@ Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from kafkawire.reference_broker.security.quotas.client_quota import Client, ClientQuota
 from kafkawire.reference_broker.security.quotas.rates import TokenBucket, Window
@@ -20,25 +19,27 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["MutationQuota", "Permits"]
 
-_EXCEEDED: Final = "The throttling quota has been exceeded."
-
 
 class _BucketMeter:
-    """A bucket, while there is a limit."""
+    """A bucket, which lacks what it lacks even if there is no limit for a while, as in Kafka."""
 
-    __slots__ = ("_window", "bucket")
+    __slots__ = ("_bucket", "_is_limited", "_window")
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self.bucket: TokenBucket | None = None
+        self._bucket: TokenBucket | None = None
+        self._is_limited = False
+
+    @property
+    def bucket(self) -> TokenBucket | None:
+        return self._bucket if self._is_limited else None
 
     def limit(self, most: float | None) -> None:
-        if most is None:
-            self.bucket = None
-        elif self.bucket is None:
-            self.bucket = TokenBucket(self._window, most)
-        else:
-            self.bucket.per_second = most
+        self._is_limited = most is not None
+        if most is not None:
+            if self._bucket is None:
+                self._bucket = TokenBucket(self._window, most)
+            self._bucket.per_second = most
 
 
 class MutationQuota:
@@ -94,7 +95,7 @@ class Permits:
         if self._is_strict:
             if wait_ms := bucket.wait_ms(now_ms):
                 self._free_ms = now_ms + wait_ms
-                raise BrokerError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, _EXCEEDED)
+                raise BrokerError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # without a text, as in Kafka
             bucket.take(partitions, now_ms)
         else:
             bucket.take(partitions, now_ms)

@@ -309,9 +309,8 @@ def test_mutations_are_refused_in_new_versions(bench: BrokerBench) -> None:
     client = Client(bench)
     assert client.ask(create("a", 30), 7).topics[0].error_code == ErrorCode.NONE, "a burst of 22 may be overdrawn"
     refused = client.ask(create("b", 1), 7)
-    text = "The throttling quota has been exceeded."
     (result,) = refused.topics
-    assert (result.error_code, result.error_message) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
+    assert (result.error_code, result.error_message) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
     assert refused.throttle_time_ms == 4_000
     bench.advance(4_000)
     client.run_deferred()
@@ -319,7 +318,7 @@ def test_mutations_are_refused_in_new_versions(bench: BrokerBench) -> None:
     assert client.ask(grown, 3).results[0].error_code == ErrorCode.NONE
     refused = client.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("a")], timeout_ms=5_000), 6)
     (result,) = refused.responses
-    assert (result.error_code, result.error_message) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
+    assert (result.error_code, result.error_message) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
     assert refused.throttle_time_ms == 2_500
     bench.advance(2_500)
     client.run_deferred()

@@ -37,10 +37,7 @@ def test_strict() -> None:
     assert first.throttle_ms(0) == 0
     with pytest.raises(BrokerError) as refused:
         first.take(90)
-    assert (refused.value.code, refused.value.detail) == (
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        "The throttling quota has been exceeded.",
-    )
+    assert (refused.value.code, refused.value.detail) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, "")
     assert (first.throttle_ms(0), first.throttle_ms(400), first.throttle_ms(2_000)) == (1_000, 600, 0)
     bench.now_ms = 1_000
     again = bench.permits(is_strict=True)
@@ -80,4 +77,4 @@ def test_a_limit_that_changes() -> None:
     bench.quota.limits.set_limit("alice", None, 10)
     permits = bench.permits(is_strict=False)
     permits.take(100)
-    assert permits.throttle_ms(0) == 0, "a new limit begins with a full bucket"
+    assert permits.throttle_ms(0) == 15_000, "what has been overdrawn before is still lacking"
