@@ -94,6 +94,9 @@ _PREFIXED: Final = "prefixed"
 
 _TYPES: Final = tuple(kind for kind in ResourceType if kind not in (ResourceType.UNKNOWN, ResourceType.ANY))
 
+#: Operations that Kafka 3.9 does not know; its brokers could not read an ACL for them.
+_LATER: Final = frozenset({AclOperation.TWO_PHASE_COMMIT})
+
 #: What a resource has if its ACLs cannot be read.
 _DENIED: Final = (AccessControlEntry(f"User:{WILDCARD}", WILDCARD, AclOperation.ALL, AclPermissionType.DENY),)
 
@@ -413,7 +416,7 @@ def _refusal(binding: AclBinding) -> BrokerError | None:
     """Return why an ACL cannot be created, as `AclAuthorizer.validateAclBinding` does; None if it can be."""
     (kind, name, pattern_type), (_, _, operation, permission) = binding
     is_known = kind in _TYPES and pattern_type and operation and permission
-    if is_known and "/" not in name:
+    if is_known and operation not in _LATER and "/" not in name:
         return None
     return BrokerError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
 
