@@ -118,8 +118,7 @@ class Core:
         served: ServedApis,
         clock_ns: Callable[[], int] | None = None,
     ) -> None:
-        self._control = control
-        self.directory = directory
+        self._control, self.directory = control, directory
         self.timers = directory.services.timers
         self._static_options = options.with_values()
         self.options = options
