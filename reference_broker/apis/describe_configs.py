@@ -234,7 +234,9 @@ class _Description:
         key = configs.keys.get(name) or RUNNING_BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN)
         # Kafka also shows options that exist only for a running broker as read-only.
         is_read_only = configs.is_read_only(name) or name not in configs.keys
-        return _entry(key, settings, is_read_only=is_read_only, is_secret=configs.is_sensitive(name))
+        entry = _entry(key, settings, is_read_only=is_read_only, is_secret=configs.is_sensitive(name))
+        entry.config_type = configs.type_of(name)
+        return entry
 
 
 def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_secret: bool = False) -> Entry:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from kafkawire.reference_broker.cluster.controller.topic_changes import change_broker_config, change_topic_config
 from kafkawire.reference_broker.cluster.registry_failures import broker_error
 from kafkawire.reference_broker.cluster.startup import BrokerConfigs
-from kafkawire.reference_broker.config.broker_configs import without_listener
+from kafkawire.reference_broker.config.broker_configs import base_of
 from kafkawire.reference_broker.config.config_values import InvalidConfig
 from kafkawire.reference_broker.config.topic_configs import check_topic_config
 from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, ConfigDone, ConfigListener, Revise
@@ -209,7 +209,7 @@ def _without_new_passwords(revise: Revise) -> Revise:
     def revised(before: Mapping[str, str]) -> Mapping[str, str]:
         after = revise(before)
         for name, value in after.items():
-            key = BROKER_CONFIGS.get(without_listener(name))
+            key = BROKER_CONFIGS.get(base_of(name))
             if key is not None and key.type == ConfigType.PASSWORD and before.get(name) != value:
                 reason = f"Password encoder secret not configured, so {name} cannot be stored"
                 raise BrokerError(ErrorCode.INVALID_CONFIG, reason)

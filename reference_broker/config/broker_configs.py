@@ -21,7 +21,16 @@ from kafkawire.sdk.protocol.tables.configs import (
 )
 from kafkawire.sdk.protocol.tables.enums import ConfigSource, ConfigType
 
-__all__ = ["BrokerConfigs", "Setting", "default_of", "without_listener"]
+__all__ = ["BrokerConfigs", "Setting", "base_of", "default_of", "without_listener"]
+
+#: The configurations that one mechanism on a listener can have: `listener.name.<listener>.<mechanism>.<configuration>`.
+_OF_MECHANISMS: Final = (
+    "connections.max.reauth.ms",
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -92,8 +101,12 @@ class BrokerConfigs:
 
     def is_sensitive(self, name: str) -> bool:
         """Return whether a value must not be shown: it is a password, or its configuration is unknown."""
-        key = self.keys.get(without_listener(name)) or RUNNING_BROKER_CONFIGS.get(name)
-        return key is None or key.type == ConfigType.PASSWORD
+        return self.type_of(name) in (ConfigType.UNKNOWN, ConfigType.PASSWORD)
+
+    def type_of(self, name: str) -> ConfigType:
+        """Return the type of a configuration; that of a listener has the type of the broker's."""
+        key = self.keys.get(base_of(name)) or RUNNING_BROKER_CONFIGS.get(name)
+        return ConfigType.UNKNOWN if key is None else key.type
 
     def is_read_only(self, name: str) -> bool:
         """Return whether a running broker keeps the value that it was started with."""
@@ -104,7 +117,7 @@ def _synonyms(name: str) -> tuple[str, ...]:
     """Return the names of a configuration: its own, its synonyms, and its name without a listener prefix."""
     if name in BROKER_CONFIGS:
         return name, *BROKER_CONFIGS[name].synonyms
-    base = without_listener(name)
+    base = base_of(name)
     return (name, base) if base in BROKER_CONFIGS else (name,)
 
 
@@ -112,6 +125,12 @@ def without_listener(name: str) -> str:
     """Return the configuration named by `listener.name.<listener>.<configuration>`, or the name itself."""
     prefix, _, rest = name.partition("listener.name.")
     return rest.partition(".")[2] if not prefix and rest else name
+
+
+def base_of(name: str) -> str:
+    """Return the configuration that one of a listener, or of a mechanism on it, overrides; or the name itself."""
+    base = without_listener(name)
+    return base if base == name else next((each for each in _OF_MECHANISMS if base.endswith(each)), base)
 
 
 def default_of(key: ConfigKey) -> str | None:

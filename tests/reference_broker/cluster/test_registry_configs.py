@@ -189,6 +189,9 @@ REFUSED: dict[str, tuple[Callable[[Bench], object], ConfigResourceType, str, dic
     "password of a listener": (
         lambda _: None, BROKER, "1", {"listener_name_x_ssl_keystore_password": "x"}, ErrorCode.INVALID_CONFIG
     ),
+    "password of a mechanism": (
+        lambda _: None, BROKER, "1", {"listener_name_x_plain_sasl_jaas_config": "x"}, ErrorCode.INVALID_CONFIG
+    ),
     "too large": (lambda _: None, BROKER, "1", {"x": "y" * 2**20}, ErrorCode.INVALID_REQUEST),
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.options import BrokerOptions, read_options
 from kafkawire.sdk.options import written
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, ZOOKEEPER_BROKER_CONFIGS
-from kafkawire.sdk.protocol.tables.enums import ConfigSource
+from kafkawire.sdk.protocol.tables.enums import ConfigSource, ConfigType
 
 BROKER, CLUSTER = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 STATIC, DEFAULT = ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.DEFAULT_CONFIG
@@ -40,6 +40,10 @@ STATIC, DEFAULT = ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.DEFAULT_CONFIG
         ({}, {"nobody.knows": "x"}, {}, "nobody.knows", [("nobody.knows", None, CLUSTER)]),
         ({}, {}, {"listener.name.plaintext.ssl.keystore.type": "PEM"}, "listener.name.plaintext.ssl.keystore.type",
          [("listener.name.plaintext.ssl.keystore.type", "PEM", BROKER), ("ssl.keystore.type", "JKS", DEFAULT)]),
+        ({}, {"listener.name.a.plain.connections.max.reauth.ms": "9"}, {},
+         "listener.name.a.plain.connections.max.reauth.ms",
+         [("listener.name.a.plain.connections.max.reauth.ms", "9", CLUSTER),
+          ("connections.max.reauth.ms", "0", DEFAULT)]),
         ({}, {}, {}, "max.connections", [("max.connections", "10000", DEFAULT)]),
         ({}, {}, {}, "nobody.knows", []),
     ],
@@ -83,12 +87,29 @@ def test_options_are_those_of_the_table() -> None:
         ("listener.name.internal.ssl.key.password", True),
         ("listener.name.internal.ssl.keystore.type", False),
         ("listener.name.", True),
+        ("listener.name.internal.scram-sha-256.sasl.jaas.config", True),
+        ("listener.name.internal.plain.connections.max.reauth.ms", False),
         ("num.partitions", False),
         ("nobody.knows", True),
     ],
 )
 def test_what_is_secret(name: str, expected: bool) -> None:
     assert BrokerConfigs(BrokerOptions()).is_sensitive(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("max.connections", ConfigType.INT),
+        ("listener.name.a.max.connections", ConfigType.INT),
+        ("listener.name.a.plain.sasl.jaas.config", ConfigType.PASSWORD),
+        ("listener.name.a.plain.connections.max.reauth.ms", ConfigType.LONG),
+        ("listener.name.a.nobody.knows", ConfigType.UNKNOWN),
+        ("leader.replication.throttled.rate", ConfigType.LONG),
+    ],
+)
+def test_types(name: str, expected: ConfigType) -> None:
+    assert BrokerConfigs(BrokerOptions()).type_of(name) is expected
 
 
 def test_a_cluster_with_zookeeper_has_more_configurations() -> None:
