@@ -7,15 +7,28 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from enum import Enum
 from pathlib import Path
 
-__all__ = ["KEY_PASSWORD", "Certificates"]
+__all__ = ["KEY_PASSWORD", "Certificates", "Key"]
 
 #: The password of `client_locked.key`.
 KEY_PASSWORD = "the key's own password"
 
 _DAYS = "2"
-_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+class Key(Enum):
+    """The kind of the private keys."""
+
+    ECDSA = "ECDSA P-256"
+    RSA = "RSA 2048"
+
+
+_NEW_KEY = {
+    Key.ECDSA: ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+    Key.RSA: ("-newkey", "rsa:2048", "-nodes"),
+}
 
 
 class Certificates:
@@ -23,6 +36,7 @@ class Certificates:
 
     Args:
         folder: an empty folder.
+        key: the kind of all keys.
 
     Attributes:
         authority: the authority that signs every certificate except `stranger`.
@@ -34,8 +48,9 @@ class Certificates:
         client_locked_key: the client's key, protected with `KEY_PASSWORD`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, key: Key = Key.ECDSA) -> None:
         self._folder = folder
+        self._new_key = _NEW_KEY[key]
         self.authority = self._authority("authority")
         self._authority("other")
         self.broker = self._issued("broker", "DNS:localhost")
@@ -61,13 +76,13 @@ class Certificates:
         usage = "keyUsage=critical,keyCertSign,cRLSign"
         subject = f"/CN=kafkawire test {name}"
         self._openssl(
-            *("req", "-x509", *_NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.crt"),
+            *("req", "-x509", *self._new_key, "-keyout", f"{name}.key", "-out", f"{name}.crt"),
             *("-days", _DAYS, "-subj", subject, "-addext", usage),
         )
         return self._folder / f"{name}.crt"
 
     def _issued(self, name: str, names: str, authority: str = "authority") -> Path:
-        self._openssl("req", *_NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        self._openssl("req", *self._new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         extensions = self._folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n")
         signer = ("-CA", f"{authority}.crt", "-CAkey", f"{authority}.key", "-CAcreateserial")

@@ -51,7 +51,7 @@ def _serve(
         logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
     else:
         logging.basicConfig(filename=log, level=logging.INFO)
-    serve(Address("127.0.0.1", 0), data, options, lambda broker: ready.send(broker.bootstrap))
+    serve(Address("127.0.0.1", 0), data, options, lambda broker: ready.send(broker.addresses))
 
 
 class BrokerProcess:
@@ -64,7 +64,8 @@ class BrokerProcess:
         options: see `BrokerOptions`.
 
     Attributes:
-        bootstrap: the address to which clients connect.
+        addresses: the addresses to which clients connect, keyed by listener name.
+        bootstrap: the first of them.
         pid: the process id.
     """
 
@@ -76,7 +77,8 @@ class BrokerProcess:
         self._process = _processes.Process(target=_serve, args=(folder, options, lines, files_max, told), daemon=True)
         self._process.start()
         told.close()
-        self.bootstrap: str = ready.recv()
+        self.addresses: dict[str, Address] = ready.recv()
+        self.bootstrap = str(next(iter(self.addresses.values())))
         self.pid = self._process.pid or 0
 
     def kill(self) -> None:
