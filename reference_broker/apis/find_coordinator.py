@@ -77,14 +77,10 @@ def handle(
     metadata: MetadataCache,
     topics: TopicController,
 ) -> Work[Message | DelayedOperation]:
-    """Handle FindCoordinator; the response is delayed while the coordinator's topic is being created.
-
-    Raises:
-        BrokerError: CLUSTER_AUTHORIZATION_FAILED; only brokers may ask for the coordinators of share groups.
-    """
+    """Handle FindCoordinator; the response is delayed while the coordinator's topic is being created."""
     is_of_shares = request.key_type == CoordinatorType.SHARE and call.version >= _SHARE_SINCE
-    if is_of_shares and not allows_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION):
-        raise not_authorized(ResourceType.CLUSTER)
+    # Only brokers may ask for the coordinators of share groups.
+    is_refused = is_of_shares and not allows_on_cluster(authorizer, call, AclOperation.CLUSTER_ACTION)
     protected = _PROTECTED.get(request.key_type)
 
     has_shares = SHARE_VERSION_FEATURE in metadata.image.features.levels
@@ -93,7 +89,10 @@ def handle(
         def created(made: TopicImage | BrokerError) -> None:
             put(_find(call, metadata, topics, key, made))
 
-        if protected is not None and not authorizer.allows(call, AclOperation.DESCRIBE, protected, key):
+        if is_refused:
+            error = not_authorized(ResourceType.CLUSTER)
+            put(_none(key, error.code, error.detail))
+        elif protected is not None and not authorizer.allows(call, AclOperation.DESCRIBE, protected, key):
             error = not_authorized(protected)
             put(_none(key, error.code, error.detail if call.version < _SEVERAL_SINCE else ""))
         elif request.key_type not in _TOPICS or (

@@ -71,8 +71,9 @@ def test_answers_without_and_with_rights(kafkas: SecurityScene, ours: SecuritySc
 def told(value: Any, version: int) -> Any:
     """Return what a part of a response tells, in a form that does not depend on the broker."""
     if isinstance(value, Message):
-        fields = [field for field in value.FIELDS if version in field.versions and field.name not in OF_EACH_BROKER]
-        return {field.name: told(getattr(value, field.name), version) for field in fields}
+        names = [field.name for field in value.FIELDS if version in field.versions]
+        found = {name: getattr(value, name) for name in names}
+        return {name: is_known(each) if name in OF_EACH_BROKER else told(each, version) for name, each in found.items()}
     if isinstance(value, list | tuple):
         return sorted((told(each, version) for each in value), key=repr)
     if isinstance(value, memoryview | bytes):
@@ -80,6 +81,11 @@ def told(value: Any, version: int) -> Any:
     if isinstance(value, str):
         return NEEDED.sub(r"needs \1", value)
     return value
+
+
+def is_known(value: Any) -> bool:
+    """Return whether a field has a value other than those that stand for none."""
+    return value not in (None, "", 0, -1)
 
 
 #: The fields whose values each broker has of its own.

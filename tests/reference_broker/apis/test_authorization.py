@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.messages.delete_share_group_offsets import DeleteSha
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
@@ -36,7 +37,13 @@ from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescr
 from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
+from kafkawire.sdk.protocol.tables.enums import (
+    AclOperation,
+    AclPermissionType,
+    CoordinatorType,
+    PatternType,
+    ResourceType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.authorization_bench import ADMIN, ALICE, STANDARD, AuthorizedBench
@@ -328,6 +335,15 @@ def test_what_an_application_of_streams_may_create_and_see() -> None:
     bench.give(on_group(Op.DESCRIBE, "s"), on_topic(Op.DESCRIBE, TOPIC))
     _, hidden = bench.ask(asked).groups
     assert (hidden.error_code, hidden.topology) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+
+
+def test_a_refused_search_for_a_share_coordinator_names_no_broker(bench: AuthorizedBench) -> None:
+    keys = ["g:AAAAAAAAAAAAAAAAAAAAAQ:0", "nonsense"]
+    request = FindCoordinatorRequest(key_type=CoordinatorType.SHARE, coordinator_keys=keys)
+    found = bench.ask(request, 6).coordinators
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+    assert [(each.key, each.error_code, each.error_message) for each in found] == [(key, *denied) for key in keys]
+    assert {(each.node_id, each.host, each.port) for each in found} == {(-1, "", -1)}
 
 
 def test_offsets_of_share_groups_need_a_right_to_each_topic() -> None:
