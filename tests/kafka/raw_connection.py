@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import struct
@@ -99,9 +100,23 @@ class RawConnection:
         with suppress(ConnectionError, ssl.SSLError):
             self._socket.sendall(data)
 
+    def send_below(self, data: bytes) -> None:
+        """Send bytes on the socket below TLS."""
+        with socket.socket(fileno=os.dup(self._socket.fileno())) as below:
+            below.sendall(data)
+
+    @staticmethod
+    def encoding(request: Message, version: int) -> bytes:
+        """Return the frame of a request that is not sent as it is."""
+        return b"".join(ClientConnection("raw").request(request, version).parts)
+
+    def encoded(self, request: Message, version: int) -> bytes:
+        """Return the frame of a request, whose response will be expected."""
+        return b"".join(self._protocol.request(request, version).parts)
+
     def send_request(self, request: Message, version: int) -> None:
         """Send a request without waiting for its response."""
-        self.send(b"".join(self._protocol.request(request, version).parts))
+        self.send(self.encoded(request, version))
 
     def finish_sending(self) -> None:
         """Shut down the sending direction."""
@@ -135,6 +150,12 @@ class RawConnection:
             self._socket.settimeout(TIMEOUT_SECONDS)
         self.received += data
         return "answered" if data else CLOSED
+
+    def ended(self) -> str:
+        """Return `CLOSED` once the broker has closed the connection, whatever it has sent before."""
+        while (state := self.state(TIMEOUT_SECONDS)) == "answered":
+            pass
+        return state
 
     def log_in(self, mechanism: str, messages: Messages) -> list[Any]:
         """Log in; return the outcome of the handshake and of each message.

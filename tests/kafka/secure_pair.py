@@ -85,12 +85,13 @@ class SecurePair:
         settings: further settings of both.
 
     Attributes:
+        certificates: see above.
         scenes: both brokers, Apache Kafka first.
         has_realm: whether clients can log in with Kerberos.
     """
 
     def __init__(self, certificates: Certificates, folder: Path, settings: dict[str, str] | None = None) -> None:
-        self._certificates = certificates
+        self.certificates = certificates
         self._folder = folder
         self._settings = settings
         self._stack = contextlib.ExitStack()
@@ -100,7 +101,7 @@ class SecurePair:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             keytab = self._realm(stack)
-            given = self._certificates, 0, keytab, self._settings
+            given = self.certificates, 0, keytab, self._settings
             brokers = stack.enter_context(SecureKafka(*given)), stack.enter_context(SecureBroker(*given))
             scenes = []
             for broker in brokers:
@@ -134,9 +135,9 @@ class SecurePair:
 
     def tls(self, *, with_certificate: bool = False) -> ssl.SSLContext:
         """Return the context of a client."""
-        context = ssl.create_default_context(cafile=str(self._certificates.authority))
+        context = ssl.create_default_context(cafile=str(self.certificates.authority))
         if with_certificate:
-            context.load_cert_chain(self._certificates.client)
+            context.load_cert_chain(self.certificates.client)
         return context
 
     def messages(self, scene: SecurityScene, way: Way) -> Messages:
