@@ -27,6 +27,7 @@ from kafkawire.reference_broker.network.tls_connection import TlsConnection, Tls
 from kafkawire.reference_broker.network.tls_settings import ListenerTls
 from kafkawire.reference_broker.network.tls_transport import TlsTransport
 from kafkawire.reference_broker.requests.call import RequestServices
+from kafkawire.reference_broker.requests.login_turns import LoginTurns
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session_login import ListenerLogin, LoginFailures
 from kafkawire.reference_broker.security.authentication import OfferedMechanism
@@ -155,9 +156,9 @@ class Doors:
         """
         for mechanism in self._mechanisms:
             mechanism.start(services.timers, background, now_ms)
-        failures = LoginFailures(services)
+        failures, turns = LoginFailures(services), LoginTurns(monotonic_ms)
         self._logins = {
-            name: ListenerLogin(door.offered, door.receive_bytes_max, door.failure_delay_ms, failures)
+            name: ListenerLogin(door.offered, door.receive_bytes_max, door.failure_delay_ms, failures, turns)
             for name, door in self._doors.items()
             if door.offered
         }

@@ -137,6 +137,8 @@ class Session:
         self._muted: Timer | None = None
         #: Whether a failed login waits for its answer.
         self._is_held = False
+        #: Whether the next message of a login waits for its turn.
+        self._awaits_turn = False
         self._is_paused = False
         self._is_ending = False
         self.has_dropped = False
@@ -144,7 +146,7 @@ class Session:
         self.on_answer: Callable[[], None] | None = None
         self._login: SessionLogin | None = None
         if login is not None:
-            self._login = SessionLogin(self, login, self._protocol, self._services, clock)
+            self._login = SessionLogin(self, login, self._protocol, self._services, clock, defer)
             self.take = self._login.take
 
     @property
@@ -256,6 +258,9 @@ class Session:
             elif now_ms > until_ms:
                 self._defer(self._work)
                 break
+            if self._login is not None and not self._login.has_turn(self._turn_has_come):
+                self._awaits_turn = True
+                break
             frame = self._frames.popleft()
             if self._watch is not None:
                 self._times = RequestTimes(self._arrivals_ns.popleft(), self._watch.clock_ns())
@@ -265,7 +270,11 @@ class Session:
 
     def _may_handle(self) -> bool:
         is_held_up = self._delayed is not None or self._is_writing_blocked or self._muted is not None
-        return not (is_held_up or self._is_held) and self._wire.is_open
+        return not (is_held_up or self._is_held or self._awaits_turn) and self._wire.is_open
+
+    def _turn_has_come(self) -> None:
+        self._awaits_turn = False
+        self._work()
 
     def _write(self) -> None:
         if self._outgoing:

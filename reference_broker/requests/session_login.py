@@ -1,7 +1,8 @@
 """The login of a session: its requests are decoded, answered, and kept from all other handlers until it is complete.
 
 A failed login is answered after `connection.failed.authentication.delay.ms`, so that guessing passwords takes time; the
-connection does nothing else meanwhile. A login that stalls ends after `LOGIN_TIMEOUT_MS`.
+connection does nothing else meanwhile. A login that stalls ends after `LOGIN_TIMEOUT_MS`. Many logins at once take
+turns with the requests of other clients (`login_turns.py`).
 
 Source: Apache Kafka, `SaslServerAuthenticator`, `SocketServer.processCompletedReceives`, `KafkaChannel`.
 """
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer, finished
 from kafkawire.reference_broker.requests.error_responses import error_response
+from kafkawire.reference_broker.requests.login_turns import LoginTurns
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.security.authentication import Authentication, LoginState, OfferedMechanism
 from kafkawire.reference_broker.security.sasl.mechanism import LoginAborted, LoginRefused
@@ -75,12 +77,14 @@ class ListenerLogin(NamedTuple):
         receive_bytes_max: the maximum size of a request during a login.
         failure_delay_ms: how long a failed login stays unanswered.
         failures: the failed logins of all connections.
+        turns: the turns of all logins.
     """
 
     mechanisms: Mapping[str, OfferedMechanism]
     receive_bytes_max: int
     failure_delay_ms: int
     failures: LoginFailures
+    turns: LoginTurns
 
 
 class SessionOfLogin(Protocol):
@@ -128,6 +132,7 @@ class SessionLogin:
         protocol: decodes requests and encodes responses.
         services: see `RequestServices`.
         clock: returns the time in ms since the epoch.
+        defer: calls a function soon, but not immediately.
     """
 
     def __init__(
@@ -137,12 +142,14 @@ class SessionLogin:
         protocol: ServerConnection,
         services: RequestServices,
         clock: Callable[[], int],
+        defer: Callable[[Callable[[], None]], object],
     ) -> None:
         self._session = session
         self._settings = settings
         self._protocol = protocol
         self._services = services
         self._clock = clock
+        self._defer = defer
         self._authentication = Authentication(settings.mechanisms)
         self._timer: Timer | None = None
         self._has_ended = False
@@ -152,6 +159,10 @@ class SessionLogin:
     def frame_bytes_max(self) -> int | None:
         """The maximum size of the next request; None once the client is logged in."""
         return None if self._authentication.is_complete else self._settings.receive_bytes_max
+
+    def has_turn(self, go_on: Callable[[], None]) -> bool:
+        """Return whether the next frame can be handled now; if not, `go_on` will be called when it can."""
+        return self._authentication.is_complete or self._settings.turns.has_time(go_on, self._defer)
 
     def take(self, frame: Buffer) -> None:
         """Handle a frame during the login.
@@ -299,10 +310,14 @@ class SessionLogin:
         peer, now_ms = self._session.peer, self._clock()
         self._services.lines.info(("login", peer.host), now_ms, "the login of %s failed: %s", peer, reason)
 
-        def finish() -> None:
+        def end() -> None:
             if not self._has_ended:
                 self._session.send(parts or [])
                 self._session.end()
+
+        def finish() -> None:
+            if self._settings.turns.has_time(end, self._defer):
+                end()
 
         delay_ms = self._settings.failure_delay_ms
         self._session.hold()

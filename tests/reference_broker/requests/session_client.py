@@ -22,9 +22,8 @@ class Client:
         self.wire = Wire()
         self.deferred: list[Callable[[], None]] = []
         self.paused: list[bool] = []
-        self.session = Session(
-            bench.core.requests, self.wire, bench.peer, lambda: bench.now_ms, self.deferred.append, **options
-        )
+        defer = options.pop("defer", self.deferred.append)
+        self.session = Session(bench.core.requests, self.wire, bench.peer, lambda: bench.now_ms, defer, **options)
         self.session.on_pause = self.paused.append
         self.protocol = ClientConnection()
 

@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from kafkawire.reference_broker.requests.login_turns import LOGIN_TURN_MS, LoginTurns
 from kafkawire.reference_broker.requests.session_login import (
     FAILURES_MAX,
     LOGIN_TIMEOUT_MS,
@@ -46,10 +47,13 @@ def new_client(
     delay_ms: int = DELAY_MS,
     begin: Callable[[], Played] = Played,
     failures: LoginFailures | None = None,
+    turns: LoginTurns | None = None,
+    **options: object,
 ) -> Client:
     mechanisms = {"PLAIN": OfferedMechanism(begin, max_reauth_ms), "OTHER": OfferedMechanism(begin, max_reauth_ms)}
     failures = failures or LoginFailures(bench.core.requests.services)
-    return Client(bench, login=ListenerLogin(mechanisms, RECEIVE_BYTES_MAX, delay_ms, failures))
+    turns = turns if turns is not None else LoginTurns(lambda: 0)
+    return Client(bench, login=ListenerLogin(mechanisms, RECEIVE_BYTES_MAX, delay_ms, failures, turns), **options)
 
 
 @pytest.fixture(autouse=True)
@@ -371,3 +375,100 @@ def test_only_so_many_failures_wait(bench: BrokerBench) -> None:
     assert not told
     bench.advance(DELAY_MS)
     assert told == [*range(FAILURES_MAX)]
+
+
+class Loop:
+    """An event loop that counts its turns; each check of a password takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.deferred: list[Callable[[], None]] = []
+        self.turns = LoginTurns(lambda: self.now_ms)
+
+    def begin(self) -> Played:
+        return Slow(self)
+
+    def run_a_turn(self) -> None:
+        calls, self.deferred[:] = self.deferred[:], []
+        for call in calls:
+            call()
+
+
+class Slow(Played):
+    """A mechanism that takes a millisecond."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def respond(self, response: bytes, now_ms: int) -> bytes:
+        self._loop.now_ms += 1
+        return super().respond(response, now_ms)
+
+
+def clients_of(bench: BrokerBench, loop: Loop, count: int) -> list[Client]:
+    """Return clients that have chosen the mechanism."""
+    clients = []
+    for _ in range(count):
+        client = new_client(bench, begin=loop.begin, turns=loop.turns, defer=loop.deferred.append)
+        shake(client)
+        clients.append(client)
+    loop.run_a_turn()
+    assert not loop.deferred
+    return clients
+
+
+def test_many_logins_at_once_take_turns(bench: BrokerBench) -> None:
+    loop = Loop()
+    clients = clients_of(bench, loop, 7)
+    for client in clients:
+        client.send(SaslAuthenticateRequest(GOOD), 2)
+    answered = [sum(bool(client.wire.parts) for client in clients)]
+    assert clients[-1].paused == [True]
+    while loop.deferred:
+        loop.run_a_turn()
+        answered.append(sum(bool(client.wire.parts) for client in clients))
+    assert answered == [LOGIN_TURN_MS, 2 * LOGIN_TURN_MS, 3 * LOGIN_TURN_MS, 7]
+    assert clients[-1].paused == [True, False]
+    assert [client.answers()[0].error_code for client in clients] == [ErrorCode.NONE] * 7
+
+
+def test_many_refusals_at_once_take_turns(bench: BrokerBench) -> None:
+    loop = Loop()
+    clients = clients_of(bench, loop, 4)
+    for client in clients:
+        client.send(SaslAuthenticateRequest(BAD), 2)
+    while loop.deferred:
+        loop.run_a_turn()
+    loop.turns.has_time(lambda: None, loop.deferred.append)
+    loop.now_ms += LOGIN_TURN_MS  # there is no time left in this turn
+    bench.advance(DELAY_MS)
+    assert not any(client.wire.parts for client in clients)
+    loop.run_a_turn()
+    assert [client.answers()[0].error_code for client in clients] == [ErrorCode.SASL_AUTHENTICATION_FAILED] * 4
+    assert not any(client.wire.is_open for client in clients)
+
+
+def test_a_connection_that_ends_while_it_waits_for_its_turn(bench: BrokerBench) -> None:
+    loop = Loop()
+    *others, last = clients_of(bench, loop, 4)
+    for client in (*others, last):
+        client.send(SaslAuthenticateRequest(GOOD), 2)
+    last.session.connection_lost(None)
+    while loop.deferred:
+        loop.run_a_turn()
+    assert not last.wire.parts
+    assert all(client.wire.parts for client in others)
+
+
+def test_requests_that_arrive_behind_a_waiting_login_keep_their_order(bench: BrokerBench) -> None:
+    bench.create()
+    loop = Loop()
+    *others, last = clients_of(bench, loop, 4)
+    for client in (*others, last):
+        client.send(SaslAuthenticateRequest(GOOD), 2)
+    last.send(MetadataRequest(None), 12)
+    assert not last.wire.parts
+    while loop.deferred:
+        loop.run_a_turn()
+    assert [type(answer).__name__ for answer in last.answers()] == ["SaslAuthenticateResponse", "MetadataResponse"]
