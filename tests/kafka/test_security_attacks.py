@@ -407,7 +407,7 @@ RIGHTS = {right for case in GOING_ON for right in case.rights}
 
 
 def test_rights_are_taken_away(pair: SecurePair) -> None:
-    """Each request on an open connection is checked anew, as soon as the broker has heard of a change."""
+    """Each request on an open connection is checked, as soon as the broker has heard of a change."""
     for scene in pair.scenes:
         with scene.alice() as connection:
             for rights, expected in ((RIGHTS, "allowed"), ((), "denied"), (RIGHTS, "allowed")):
@@ -456,7 +456,7 @@ def test_a_user_is_deleted_and_must_log_in_again(pair: SecurePair) -> None:
 
 
 def test_a_token_is_withdrawn(pair: SecurePair) -> None:
-    """Whoever has logged in with it stays; nobody else can log in with it."""
+    """A client that has logged in with it stays; no other can log in with it."""
     found = [withdrawn(pair, scene) for scene in pair.scenes]
     assert found[1] == found[0]
     refused, is_open = found[0]
@@ -499,7 +499,7 @@ def expired(pair: SecurePair, scene: SecurityScene, kind: str) -> list[Any]:
         until(lambda: not is_answered(connection), "the session has ended")
     with RawConnection(scene.server.addresses["SASL_PLAINTEXT"]) as other:
         outcome = other.log_in(mechanism, messages())
-        # Whoever is let in has a session without any time; it ends with the first request of a later millisecond.
+        # A client that is let in has a session without any time, which ends with a request of a later millisecond.
         until(lambda: not is_answered(other), "the session has ended")
         return [*outcome, is_answered(other)]
 

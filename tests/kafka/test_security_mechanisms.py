@@ -58,7 +58,7 @@ def test_decisions(pair: SecurePair, way: Way, name: str) -> None:
                 response = connection.ask(case.request(scene.facts), case.version)
             found.append(answers(response, case.version))
     if way.is_token and name.startswith("CreateDelegationToken"):
-        # Whoever has a token cannot have another one made, whatever the rights are.
+        # A client with a token cannot get another one, whatever its rights are.
         assert found == [[f"all {ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.name}"]] * 4
     else:
         assert found == [ANSWERS[name]["denied"], ANSWERS[name]["allowed"]] * 2

@@ -1,17 +1,18 @@
-"""A thousand slow logins at once: `python -m tools.soak logins [--connections N] [--rounds N] [--kinds KIND,KIND]`.
+"""A thousand slow logins at once: `python -m tools.soak logins [--seconds N] [--connections N] [--kinds KIND,KIND]`.
 
 Clients that do not mean well open connections, and all begin a TLS handshake or a SASL login at the same moment; most
 of them never complete it. Meanwhile, another client is served on a TLS connection of its own, and its requests are
 timed until each of the thousand has had its first answer. The broker has a certificate of either kind, RSA and ECDSA.
 
-The three parties are processes of their own, and the thousand are the least urgent, as if they ran on another machine;
-still, all share the machine's processors, so the times before the logins are shown, too.
+The three parties are processes of their own, and the thousand are the least urgent, as if they ran on another machine.
+Still, all of them share the processors with everything else on the machine. So the soak also shows how much processor
+time the broker has used while a request waited, and judges it by that: it is the broker's own share of the wait, and
+the whole of it if nothing else runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import multiprocessing
 import os
 import selectors
@@ -51,6 +52,9 @@ PATIENCE_SECONDS = 60.0
 #: A slow client sends its message in this many pieces, with a pause after each.
 _PIECES = 16
 _PIECE_PAUSE_SECONDS = 0.05
+
+#: How Linux numbers the CPU clock of a process, like `clock_getcpuclockid`.
+_CLOCK_SHIFT, _CLOCK_OF_PROCESS = 3, 2
 
 _METADATA_VERSION = 12
 _LENGTH = struct.Struct(">i")
@@ -142,7 +146,8 @@ class _Stranger:
     def is_answered(self) -> bool:
         """Take what has arrived; return whether nothing else is needed."""
         data = self.socket.recv(65_536)
-        assert data, "the broker closed the connection without an answer"
+        if not data:
+            raise ConnectionAbortedError("the broker has closed the connection without an answer")
         if self._tls is None:
             return True
         self._received.write(data)
@@ -184,29 +189,38 @@ def _strangers(address: Address, kind_name: str, count: int, told: Connection) -
     told.recv()
 
 
+class _Wait(NamedTuple):
+    """How long a request took, and how much of that the broker has worked."""
+
+    ms: float
+    broker_ms: float
+
+
 class _Other:
     """The client that is served meanwhile.
 
     Args:
-        address: the listener.
+        broker: the broker.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._clock = ~broker.pid << _CLOCK_SHIFT | _CLOCK_OF_PROCESS
+        address = broker.addresses["SSL"]
         connected = socket.create_connection(address, PATIENCE_SECONDS)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = _trusting().wrap_socket(connected)
         self._protocol = ClientConnection("other")
 
-    def ask(self) -> float:
-        """Send a request; return how many ms the response took."""
-        begun = time.perf_counter()
+    def ask(self) -> _Wait:
+        """Send a request, and wait for the response."""
+        begun, used = time.perf_counter(), time.clock_gettime(self._clock)
         self._socket.sendall(b"".join(self._protocol.request(MetadataRequest([]), _METADATA_VERSION).parts))
         (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         response = self._protocol.receive(self._exactly(size)).message
         assert isinstance(response, MetadataResponse)
-        return (time.perf_counter() - begun) * 1_000
+        return _Wait((time.perf_counter() - begun) * 1_000, (time.clock_gettime(self._clock) - used) * 1_000)
 
-    def waits_ms(self, is_over: Callable[[], bool]) -> Iterator[float]:
+    def waits(self, is_over: Callable[[], bool]) -> Iterator[_Wait]:
         """Send requests until a time that the caller knows; yield how long each took."""
         while not is_over():
             yield self.ask()
@@ -227,26 +241,27 @@ class _Other:
 class _Found(NamedTuple):
     """What a round has found: how long requests took before the logins and during them, and how long these took."""
 
-    before_ms: list[float]
-    meanwhile_ms: list[float]
+    before: list[_Wait]
+    meanwhile: list[_Wait]
     seconds: float
     unanswered: int
 
 
-def _round(addresses: Mapping[str, Address], kind_name: str, count: int) -> _Found:
+def _round(broker: BrokerProcess, kind_name: str, count: int) -> _Found:
     ours, theirs = _processes.Pipe()
-    arguments = (addresses[KINDS[kind_name].listener], kind_name, count, theirs)
+    arguments = (broker.addresses[KINDS[kind_name].listener], kind_name, count, theirs)
     strangers = _processes.Process(target=_strangers, args=arguments, daemon=True)
+    other = _Other(broker)  # comes first, since a listener has a limit on handshakes in progress
     strangers.start()
-    other = _Other(addresses["SSL"])
+    theirs.close()
     try:
         assert ours.recv() == "connected"
         until = time.monotonic() + BEFORE_SECONDS
-        before_ms = list(other.waits_ms(lambda: time.monotonic() >= until))
+        before = list(other.waits(lambda: time.monotonic() >= until))
         begun = time.monotonic()
         ours.send("begin")
-        meanwhile_ms = list(other.waits_ms(ours.poll))
-        return _Found(before_ms, meanwhile_ms, time.monotonic() - begun, ours.recv())
+        meanwhile = list(other.waits(ours.poll))  # also if the strangers have ended
+        return _Found(before, meanwhile, time.monotonic() - begun, ours.recv())
     finally:
         other.close()
         strangers.kill()
@@ -266,33 +281,43 @@ def _options(certificates: Certificates) -> dict[str, object]:
     }
 
 
+def _shown(waits_ms: list[float]) -> str:
+    return (
+        f"median {_percentile(waits_ms, 0.5):.1f}, p99 {_percentile(waits_ms, 0.99):.1f}, longest {max(waits_ms):.0f}"
+    )
+
+
 def _percentile(waits_ms: list[float], share: float) -> float:
     return sorted(waits_ms)[int(len(waits_ms) * share)]
 
 
 def _judged(key: Key, kind_name: str, rounds: list[_Found]) -> bool:
     """Print what was found; return whether the promise was kept."""
-    before_ms, meanwhile_ms = ([*itertools.chain(*each)] for each in list(zip(*rounds, strict=True))[:2])
-    seconds = max(found.seconds for found in rounds)
+    before = [wait for found in rounds for wait in found.before]
+    meanwhile = [wait for found in rounds for wait in found.meanwhile]
     unanswered = sum(found.unanswered for found in rounds)
-    p99 = _percentile(meanwhile_ms, 0.99)
+    seconds = max(found.seconds for found in rounds)
+    own_ms = [wait.broker_ms for wait in meanwhile]
     print(
-        f"logins: {key.value}, {kind_name}: {len(meanwhile_ms):,} requests of the other client within {seconds:.1f} s: "
-        f"median {_percentile(meanwhile_ms, 0.5):.1f} ms, p99 {p99:.1f}, longest {max(meanwhile_ms):.0f}; "
-        f"before: median {_percentile(before_ms, 0.5):.1f}, p99 {_percentile(before_ms, 0.99):.1f}; "
-        f"{unanswered} logins unanswered",
+        f"logins: {key.value}, {kind_name}: {len(meanwhile):,} requests of the other client within {seconds:.1f} s\n"
+        f"    ms: {_shown([wait.ms for wait in meanwhile])}; before: {_shown([wait.ms for wait in before])}\n"
+        f"    of which the broker worked: {_shown(own_ms)}; {unanswered} logins unanswered",
         flush=True,
     )
-    return p99 <= P99_MS_MAX and not unanswered
+    return _percentile(own_ms, 0.99) <= P99_MS_MAX and not unanswered
 
 
 def main(arguments: list[str]) -> int:
-    """Do the rounds, print the results, and return the exit status, which is 1 if a promise was broken."""
+    """Do rounds, print the results, and return the exit status, which is 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak logins")
+    parser.add_argument("--seconds", type=float, default=120, help="for all kinds together; each has a round at least")
+    parser.add_argument("--seed", type=int, help="not used, since nothing is left to chance")
+    parser.add_argument("--bootstrap", help="not supported, since this soak starts its own broker")
     parser.add_argument("--connections", type=int, default=CONNECTIONS)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"some of {', '.join(KINDS)}")
     given = parser.parse_args(arguments)
+    kinds = given.kinds.split(",")
+    share_seconds = given.seconds / len(kinds) / len(Key)
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"logins: {given.connections:,} at once, {os.cpu_count()} processors, load {load} (1, 5, 15 minutes)")
     is_good = True
@@ -301,8 +326,11 @@ def main(arguments: list[str]) -> int:
         try:
             options = _options(Certificates(folder, key))
             with BrokerProcess(None, log=folder / "log", **options) as broker:
-                for kind_name in given.kinds.split(","):
-                    rounds = [_round(broker.addresses, kind_name, given.connections) for _ in range(given.rounds)]
+                for kind_name in kinds:
+                    until = time.monotonic() + share_seconds
+                    rounds = [_round(broker, kind_name, given.connections)]
+                    while time.monotonic() < until:
+                        rounds.append(_round(broker, kind_name, given.connections))
                     is_good &= _judged(key, kind_name, rounds)
                 log = (folder / "log").read_text()
                 is_good &= "Traceback" not in log and broker.stop() == 0
