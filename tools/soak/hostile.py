@@ -1,9 +1,9 @@
 """Hostile clients: `python -m tools.soak hostile [--seconds N] [--seed S]`.
 
 They send mutated requests of every API and version, frames that never end, length prefixes that demand 100 MiB on each
-of a hundred connections, requests whose responses are not read, and SASL, TLS and HTTP to the wrong port. Meanwhile,
-other clients produce and fetch. The broker must keep running in bounded memory, and serve the other clients as fast as
-before; no request may trigger a defect.
+of a hundred connections, requests whose responses are not read, and SASL, TLS and HTTP to the wrong port; and they
+attack logins (`hostile_logins.py`). Meanwhile, other clients produce and fetch. The broker must keep running in bounded
+memory, and serve the other clients as fast as before; no request may trigger a defect, and nobody may be let in.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kafkawire.sdk.protocol.header_start import HEADER_START
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from tests.certificates import Certificates
 from tools.fuzz_cases import VECTORS
 from tools.mutation import mutate
 from tools.soak.broker_process import (
@@ -38,6 +39,7 @@ from tools.soak.broker_process import (
     fetch_request,
     produce_request,
 )
+from tools.soak.hostile_logins import SILENT, TALKERS, HostileLogins, login_options, secrets_in
 
 __all__ = ["main"]
 
@@ -80,17 +82,27 @@ class Strangers:
         end: when to stop, on the event loop's clock.
         random: the source of all choices.
         announcers: the number of connections whose length prefixes announce large requests.
+        logins: the clients that attack logins; None for none.
     """
 
-    def __init__(self, bootstrap: str, end: float, random: Random, announcers: int = ANNOUNCERS) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        end: float,
+        random: Random,
+        announcers: int = ANNOUNCERS,
+        logins: HostileLogins | None = None,
+    ) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._address = host, int(port)
         self._end = end
         self._random = random
         self._announcers = announcers
+        self._logins = logins
         self._requests = _requests()
         self.counts: Counter[str] = Counter()
         self.waits_ms: list[float] = []
+        self.let_in: list[str] = []
 
     async def run(self) -> None:
         """Run the clients until the end."""
@@ -101,6 +113,8 @@ class Strangers:
             (SLOW_READERS, self._slow_reader),
             (STRANGERS, self._wrong_port),
         ]
+        if self._logins is not None:
+            kinds += [(TALKERS, self._logins.talk), (SILENT, self._logins.silence)]
         tasks = [self._again_and_again(talk) for count, talk in kinds for _ in range(count)]
         await asyncio.gather(*tasks, *(self._other() for _ in range(OTHERS)))
 
@@ -236,13 +250,17 @@ async def _watch(broker: BrokerProcess, sizes: list[int]) -> None:
 
 
 async def _run(broker: BrokerProcess, seconds: float, random: Random) -> tuple[Strangers, list[int]]:
-    strangers = Strangers(broker.bootstrap, time.monotonic() + seconds, random)
+    logins = HostileLogins(broker.addresses, random) if len(broker.addresses) > 1 else None
+    strangers = Strangers(broker.bootstrap, time.monotonic() + seconds, random, logins=logins)
     sizes: list[int] = []
     watching = asyncio.create_task(_watch(broker, sizes))
     try:
         await strangers.run()
     finally:
         watching.cancel()
+    if logins is not None:
+        strangers.counts.update(logins.counts)
+        strangers.let_in = logins.let_in
     return strangers, sizes
 
 
@@ -256,7 +274,9 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     folder = Path(tempfile.mkdtemp(prefix="kafkawire-hostile-"))
     try:
-        with BrokerProcess(folder / "data", log=folder / "log") as broker:
+        (folder / "certificates").mkdir()
+        options = login_options(Certificates(folder / "certificates"))
+        with BrokerProcess(folder / "data", log=folder / "log", **options) as broker:
             return _judged(broker, given, folder / "log")
     finally:
         shutil.rmtree(folder)
@@ -278,7 +298,10 @@ def _judged(broker: BrokerProcess, given: argparse.Namespace, log: Path) -> int:
     after = broker.resident_bytes
     print(f"hostile: resident {idle / 1e6:.0f} MB idle, {max(sizes) / 1e6:.0f} at most, {after / 1e6:.0f} after")
     print(f"hostile: {defects} tracebacks in {len(log.read_bytes()):,} bytes of log")
+    shown = secrets_in(log)
+    print(f"hostile: {len(strangers.let_in)} let in {strangers.let_in[:5]}, {len(shown)} passwords in the log")
     if defects:
         print(log.read_text()[-3_000:])
     is_good = broker.is_running and max(sizes) <= RESIDENT_BYTES_MAX and p99 <= P99_MS_MAX and not defects
+    is_good = is_good and not strangers.let_in and not shown
     return 0 if is_good and broker.stop() == 0 else 1
