@@ -220,6 +220,19 @@ def _structure_property(field: str, slot: Any) -> property:
     return property(structure, write)
 
 
+#: The fields with passwords, tokens and keys; `repr` shows only their sizes.
+_SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salted_password"})
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return the value of a field as `repr` shows it."""
+    if isinstance(value, memoryview):
+        return f"<view of {value.nbytes} bytes>"
+    if name in _SECRET_FIELDS and isinstance(value, bytes | bytearray):
+        return f"<{len(value)} bytes>"
+    return quoted(value, limit=None)
+
+
 class Message(metaclass=MessageType):
     """The base of all generated messages and of the structures inside them.
 
@@ -243,10 +256,7 @@ class Message(metaclass=MessageType):
         for field in self.FIELDS:
             value = getattr(self, field.name, NOT_SET)
             if not is_default(value, field.default_value()):
-                shown = (
-                    f"<view of {value.nbytes} bytes>" if isinstance(value, memoryview) else quoted(value, limit=None)
-                )
-                values.append(f"{field.name}={shown}")
+                values.append(f"{field.name}={_shown(field.name, value)}")
         unknown = getattr(self, "unknown_tags", NOT_SET)
         if not is_default(unknown, ()):
             values.append(f"unknown_tags={quoted(unknown, limit=None)}")

@@ -13,6 +13,8 @@ import pytest
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from kafkawire.sdk.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
@@ -20,6 +22,8 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Field, Message, Schema
 from kafkawire.sdk.protocol.tables.apis import APIS, REMOVED_APIS, ApiKey
@@ -63,6 +67,24 @@ def test_repr_shows_what_was_set() -> None:
     assert repr(TOPIC(name="a")) == "MetadataRequest.MetadataRequestTopic(name='a')"
     assert repr(ResponseHeader(1, ((5, b"x"),))) == "ResponseHeader(correlation_id=1, unknown_tags=((5, b'x'),))"
     assert repr(ProduceRequest.PartitionProduceData(0, memoryview(b"abc"))).endswith("(records=<view of 3 bytes>)")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        SaslAuthenticateRequest(b"secret"),
+        SaslAuthenticateResponse(auth_bytes=bytearray(b"secret")),
+        CreateDelegationTokenResponse(hmac=b"secret"),
+        RenewDelegationTokenRequest(b"secret"),
+        AlterUserScramCredentialsRequest.ScramCredentialUpsertion("a", salted_password=b"secret"),
+        AlterUserScramCredentialsRequest(
+            upsertions=[AlterUserScramCredentialsRequest.ScramCredentialUpsertion("a", salted_password=b"secret")]
+        ),
+    ],
+)
+def test_repr_shows_only_the_size_of_secrets(message: Message) -> None:
+    assert "secret" not in repr(message)
+    assert "=<6 bytes>" in repr(message) or "ScramCredentialUpsertion" in repr(message)
 
 
 def test_copies_and_pickles() -> None:
