@@ -11,7 +11,7 @@ from typing import NoReturn, Self, SupportsIndex
 
 from kafkawire.sdk.protocol.values import quoted
 
-__all__ = ["HIDDEN", "Secret", "may_be_secret", "shown"]
+__all__ = ["HIDDEN", "Secret", "SecretBytes", "may_be_secret", "shown"]
 
 #: What is shown in place of a secret.
 HIDDEN = "<hidden>"
@@ -56,6 +56,21 @@ class Secret:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a secret cannot be pickled: pass it to the other process in another way")
+
+
+class SecretBytes(bytes):
+    """Bytes that `repr` does not reveal, and that cannot be pickled; otherwise, they are like others.
+
+    For secrets that are compared or looked up as bytes. `bytes(secret)` returns ordinary bytes.
+    """
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a secret cannot be pickled: pass it to the other process in another way")

@@ -27,6 +27,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.secret import SecretBytes
 
 __all__ = ["Created", "DelegationTokens", "Expires", "TokenRequest"]
 
@@ -87,7 +88,7 @@ class DelegationTokens:
         self._is_controller = is_controller
         #: The id of each token, keyed by its HMAC; and the reverse.
         self._ids: dict[bytes, str] = {}
-        self._hmacs: dict[str, bytes] = {}
+        self._hmacs: dict[str, SecretBytes] = {}
         if self.is_enabled:
             store.on_change = self._changed
             for token_id in store.tokens:
@@ -107,7 +108,7 @@ class DelegationTokens:
 
     def hmac_of(self, token_id: str) -> bytes:
         """Return the HMAC of a token that exists."""
-        return self._hmacs[token_id]
+        return bytes(self._hmacs[token_id])
 
     def token_credential(self, token_id: str) -> TokenCredential | None:
         """Return what a client needs to know to log in with a token; see `TokenCredentials`."""
@@ -278,7 +279,7 @@ class DelegationTokens:
         elif token_id not in self._hmacs:
             secret = self._options.delegation_token_secret_key
             assert secret is not None  # there are no listeners without one
-            token_hmac = hmac.digest(secret.reveal().encode(), token_id.encode(), "sha512")
+            token_hmac = SecretBytes(hmac.digest(secret.reveal().encode(), token_id.encode(), "sha512"))
             self._hmacs[token_id], self._ids[token_hmac] = token_hmac, token_id
 
     def _remove_expired(self, now_ms: int) -> None:

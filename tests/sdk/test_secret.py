@@ -14,7 +14,7 @@ import traceback
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.secret import HIDDEN, Secret, shown
+from kafkawire.sdk.secret import HIDDEN, Secret, SecretBytes, shown
 
 SECRET = Secret("hunter2")
 
@@ -94,3 +94,14 @@ def test_an_error_holds_no_copy() -> None:
     assert "hunter2" not in "".join(traceback.format_exception(error))
     assert "hunter2" not in repr(error)
     assert "hunter2" not in str(vars(error))
+
+
+def test_secret_bytes_are_like_others_but_not_shown() -> None:
+    secret = SecretBytes(b"hunter2")
+    assert secret == b"hunter2"
+    assert {secret: 1}[b"hunter2"] == 1
+    assert type(bytes(secret)) is bytes
+    for text in (repr(secret), str(secret), f"{secret}", repr({"key": [secret]})):
+        assert "hunter2" not in text
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps([secret])
