@@ -407,7 +407,7 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
         """
         names: Collection[str] = getattr(self, "_given", ())
         values = {name: getattr(self, own) for name, own in self.KAFKA_NAMES.items() if own in names}
-        values |= {name: _hidden(name, value) for name, value in self._own_of_listeners.items()}
+        values |= self._own_of_listeners
         return {name: written(value) for name, value in values.items() if value is not None}
 
     def with_values(self, **values: object) -> Self:
@@ -422,13 +422,14 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
         return options
 
     def with_listener_options(self, of_listeners: Mapping[str, object]) -> Self:
-        """Return a copy of the options that shows those for individual listeners, too.
+        """Return a copy of the options that shows those for individual listeners, too, except secrets.
 
         Args:
             of_listeners: their values, keyed by their full names.
         """
         options = self.with_values()
-        object.__setattr__(options, "_of_listeners", dict(of_listeners))
+        shown = {name: _hidden(name, value) for name, value in of_listeners.items()}
+        object.__setattr__(options, "_of_listeners", shown)
         return options
 
     @property

@@ -18,9 +18,19 @@ from kafkawire.reference_broker.config.security_options import (
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.options import INT32_MAX, parse_integer
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.secret import Secret
 
-__all__ = ["LISTENER_LIMITS", "PREFIX", "SecuritySettings", "is_known_for_listeners", "split_listener_options"]
+__all__ = [
+    "LISTENER_LIMITS",
+    "PREFIX",
+    "MechanismSettings",
+    "SecuritySettings",
+    "is_known_for_listeners",
+    "protected",
+    "split_listener_options",
+]
 
 #: The names of options for one listener begin with this, and the name of the listener in lower case.
 PREFIX: Final = "listener.name."
@@ -30,6 +40,9 @@ _OF_MECHANISMS: Final = frozenset({JAAS, "connections.max.reauth.ms", *MECHANISM
 
 #: The limits that the broker has, and a listener may have of its own; they may change while the broker runs.
 LISTENER_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
+
+#: The ends of the names of options for one listener, or one mechanism on it, that are secret.
+_PASSWORDS: Final = tuple(f".{name}" for name, key in BROKER_CONFIGS.items() if key.type == ConfigType.PASSWORD)
 
 #: The listener's client authentication counts for SASL_SSL only if it is given for the listener.
 _CLIENT_AUTH: Final = "ssl.client.auth"
@@ -52,6 +65,18 @@ def is_known_for_listeners(full_name: str) -> bool:
     return full_name.endswith(tuple(f".{name}" for name in known))
 
 
+def protected(full_name: str, value: object) -> object:
+    """Return the value of an option, in a `Secret` if it is a password."""
+    return Secret(value) if isinstance(value, str) and full_name.endswith(_PASSWORDS) else value
+
+
+class MechanismSettings(dict[str, str]):
+    """The options of a mechanism under Kafka's names; the values contain secrets, so `repr` shows only names."""
+
+    def __repr__(self) -> str:
+        return f"<settings {', '.join(self)}>"
+
+
 class SecuritySettings:
     """The security of a broker's listeners.
 
@@ -71,13 +96,13 @@ class SecuritySettings:
         listeners: Collection[Listener],
     ) -> None:
         self._shared = options
-        self._of_listeners = of_listeners
+        self._of_listeners = {name: protected(name, value) for name, value in of_listeners.items()}
         self._listeners = listeners
         self._options: dict[str, ListenerSecurityOptions] = {}
         self._of_mechanisms: dict[tuple[str, str], dict[str, object]] = {}
         names = {listener.name.lower(): listener for listener in listeners}
         values: dict[str, dict[str, object]] = {name: {} for name in names}
-        for full_name, value in of_listeners.items():
+        for full_name, value in self._of_listeners.items():
             listener_name = _listener_of(full_name, value, names)
             self._take(full_name, full_name[len(PREFIX) + len(listener_name) + 1 :], value, values[listener_name])
         shared = {name: getattr(options, name) for name in ListenerSecurityOptions.OPTIONS}
@@ -99,16 +124,13 @@ class SecuritySettings:
         """Return the options of a listener."""
         return self._options[listener]
 
-    def of_mechanism(self, listener: str, mechanism: str) -> dict[str, str]:
-        """Return the options of a mechanism on a listener under Kafka's names, without those that are not given.
-
-        The values contain secrets.
-        """
+    def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
+        """Return the options of a mechanism on a listener under Kafka's names, without those that are not given."""
         options = self.of(listener)
         known = ListenerSecurityOptions.KAFKA_NAMES
         found = {name: getattr(options, known[name]) for name in (*MECHANISM_OPTIONS, JAAS_FILE)}
         found |= self._of_mechanisms.get((listener.lower(), mechanism.lower()), {})
-        return {name: _revealed(value) for name, value in found.items() if value is not None}
+        return MechanismSettings({name: _revealed(value) for name, value in found.items() if value is not None})
 
     def max_reauth_ms(self, listener: str, mechanism: str) -> int:
         """Return how long a login with a mechanism lasts; 0 for no limit."""
@@ -164,11 +186,9 @@ def _listener_of(full_name: str, value: object, names: Collection[str]) -> str:
 
 
 def _login_module(name: str, value: object) -> Secret:
-    if isinstance(value, Secret):
-        return value
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, Secret) or not value.reveal().strip():
         raise ConfigurationError(name, value, "expected a login module")
-    return Secret(value)
+    return value
 
 
 def _check_limit(name: str, value: object) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.security_options import JAAS, ListenerSecurityOptions
-from kafkawire.reference_broker.config.security_settings import PREFIX, SecuritySettings
+from kafkawire.reference_broker.config.security_settings import PREFIX, SecuritySettings, protected
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
 from kafkawire.reference_broker.network.handshakes import Handshakes
 from kafkawire.reference_broker.network.outlets import Outlet
@@ -138,7 +138,7 @@ class Doors:
 
     def __init__(self, listeners: Collection[Listener], settings: SecuritySettings) -> None:
         self._settings = settings
-        self._changed: Mapping[str, str] = {}
+        self._changed: Mapping[str, object] = {}
         self.on_change: Callable[[SecuritySettings], None] = lambda settings: None
         self.credentials = CredentialsInUse()
         self._doors = {listener.name: _Door(listener, settings, self.credentials) for listener in listeners}
@@ -197,10 +197,11 @@ class Doors:
             if any(each.startswith(prefix) for each in changed):
                 door.check(settings)
 
-    def _of_tls(self, configs: Mapping[str, str]) -> dict[str, str]:
-        """Return the configurations that are for a listener's TLS."""
+    def _of_tls(self, configs: Mapping[str, str]) -> dict[str, object]:
+        """Return the configurations that are for a listener's TLS, with secrets for passwords."""
         own = tuple(f"{PREFIX}{name.lower()}." for name in self._doors)
-        return {name: value for name, value in configs.items() if _OF_TLS.fullmatch(name) and name.startswith(own)}
+        names = [name for name in configs if _OF_TLS.fullmatch(name) and name.startswith(own)]
+        return {name: protected(name, configs[name]) for name in names}
 
     def close(self) -> None:
         """End all TLS handshakes in progress, and the upkeep of mechanisms."""

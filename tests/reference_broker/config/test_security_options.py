@@ -5,13 +5,18 @@ Method: read options as a user gives them.
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
+from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.config.security_options import MECHANISM_OPTIONS
+from kafkawire.reference_broker.config.security_settings import SecuritySettings
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.transport.wire import Address
 
 
 def test_defaults_are_those_of_kafka() -> None:
@@ -76,6 +81,30 @@ def test_options_of_listeners_are_described() -> None:
     assert {jaas, auth} <= {*configs.names}
     assert [setting.value for setting in configs.settings(jaas)] == [None]
     assert [setting.value for setting in configs.settings(auth)] == ["required", "none"]
+
+
+def test_options_of_listeners_hold_secrets_only_as_secrets() -> None:
+    jaas, key = "listener.name.a.plain.sasl.jaas.config", "listener.name.a.ssl.keystore.key"
+    given = {jaas: "hunter2 required;", key: "hunter2"}
+    options = read_options({}).with_listener_options(given)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(options)
+    listener = Listener("A", Address("", 1), Address("", 1), "SASL_SSL")
+    settings = SecuritySettings(options, given, [listener])
+    assert "hunter2" not in str(vars(settings))
+    of_mechanism = settings.of_mechanism("A", "PLAIN")
+    assert of_mechanism["sasl.jaas.config"] == "hunter2 required;"
+    assert repr(of_mechanism).startswith("<settings ")
+    assert "hunter2" not in repr(of_mechanism)
+
+
+@pytest.mark.parametrize("value", ["", "  ", 5])
+def test_a_login_module_cannot_be_blank(value: object) -> None:
+    name = "listener.name.a.plain.sasl.jaas.config"
+    listener = Listener("A", Address("", 1), Address("", 1), "SASL_SSL")
+    with pytest.raises(ConfigurationError, match="expected a login module") as caught:
+        SecuritySettings(read_options({}), {name: value}, [listener])
+    assert caught.value.option == name
 
 
 def test_options_of_mechanisms_are_kafkas() -> None:
