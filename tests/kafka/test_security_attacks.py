@@ -276,6 +276,25 @@ def token_of(pick: Callable[[str, str], tuple[str, str, bool]]) -> Attack:
     return attack
 
 
+def again(*steps: tuple[str, Callable[[], Messages]] | tuple[Message, int]) -> Attack:
+    """Log in where sessions have an end, and then take steps: another login, or a request."""
+
+    def attack(attacker: Attacker) -> list[Any]:
+        connection = attacker.connect("SASL_SSL", attacker.tls())
+        found = connection.log_in("SCRAM-SHA-512", scram("SCRAM-SHA-512", "alice"))
+        for first, second in steps:
+            if isinstance(first, str):
+                assert callable(second)
+                found += connection.log_in(first, second())
+            else:
+                assert isinstance(second, int)
+                answer = connection.ask(first, second)
+                found.append(CLOSED if answer is None else getattr(answer, "error_code", "answered"))
+        return [*found, connection.state()]
+
+    return attack
+
+
 def gs2(header: str) -> Messages:
     yield f"{header}n=alice,r=nonce".encode()
 
@@ -308,6 +327,16 @@ ATTACKS: dict[str, Attack] = {
     "TLS 1.2": with_tls(only(ssl.TLSVersion.TLSv1_2), request=SaslHandshakeRequest("PLAIN")),
     "TLS 1.2 without encryption": with_tls(without_encryption),
     "TLS 1.3": with_tls(only(ssl.TLSVersion.TLSv1_3), request=SaslHandshakeRequest("PLAIN")),
+    # Another login on the same connection.
+    "again: the same user": again(("SCRAM-SHA-512", partial(scram, "SCRAM-SHA-512", "alice"))),
+    "again: another user": again(("SCRAM-SHA-512", partial(scram, "SCRAM-SHA-512", "admin"))),
+    "again: a wrong password": again(("SCRAM-SHA-512", partial(scram, "SCRAM-SHA-512", "alice", WRONG))),
+    "again: an unknown user": again(("SCRAM-SHA-512", partial(scram, "SCRAM-SHA-512", "nobody", WRONG))),
+    "again: another mechanism": again(("PLAIN", partial(plain, "alice"))),
+    "again: a mechanism that is not offered": again(("SCRAM-SHA-1", partial(plain, "alice"))),
+    "again: a request instead of the password": again(shake("SCRAM-SHA-512"), (_METADATA, _METADATA_VERSION)),
+    "again: only the password": again(token(right())),
+    "again: nothing more": again(shake("SCRAM-SHA-512")),
     # Certificates.
     "certificate: none": with_tls(nothing, "SSL"),
     "certificate: of a stranger": with_tls(certified_by_a_stranger, "SSL"),
@@ -360,6 +389,9 @@ ATTACKS: dict[str, Attack] = {
 
 #: What is no attack, so that the others are known to fail for a reason of their own.
 HARMLESS = {
+    "again: nothing more",
+    "again: only the password",
+    "again: the same user",
     "TLS 1.2",
     "TLS 1.3",
     "at once: a login and a request",
