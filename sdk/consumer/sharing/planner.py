@@ -381,7 +381,7 @@ class SharePlanner:
         code = response.error_code
         if not self._accept(node, code, f"share fetch from node {node.node_id}", response.error_message, sent, now_ms):
             return
-        error = self._responses.take(node, response, sent, now_ms)
+        error = self._responses.take(node, response, sent, now_ms, self._locked_ms(call.deadline_ms, now_ms))
         self._settle_rest(node, sent, now_ms)
         if error is None:
             node.attempts.succeeded()
@@ -397,12 +397,21 @@ class SharePlanner:
         what = f"share acknowledgement to node {node.node_id}"
         if not self._accept(node, response.error_code, what, response.error_message, sent, now_ms, again=True):
             return
-        error = self._responses.take_acknowledged(node, response, sent, now_ms)
+        error = self._responses.take_acknowledged(
+            node, response, sent, now_ms, self._locked_ms(call.deadline_ms, now_ms)
+        )
         self._settle_rest(node, sent, now_ms)
         if error is None:
             node.attempts.succeeded()
         else:
             node.attempts.failed(error, now_ms)
+
+    def _locked_ms(self, deadline_ms: int, now_ms: int) -> int:
+        """Return from when on the locks in a response count: a broker does not wait longer than it was asked to.
+
+        If this process was suspended while the response waited in a socket, the locks may have run out already.
+        """
+        return min(now_ms, deadline_ms - self._options.request_timeout_ms)
 
     def _accept(
         self,

@@ -81,7 +81,7 @@ class ShareResponses:
         self.again: ByPartition = {}
 
     def take(
-        self, node: NodeShares, response: ShareFetchResponse, sent: ByPartition, now_ms: int
+        self, node: NodeShares, response: ShareFetchResponse, sent: ByPartition, now_ms: int, locked_ms: int
     ) -> BrokerError | None:
         """Handle a fetch's response without a top-level error.
 
@@ -90,6 +90,7 @@ class ShareResponses:
             response: the response.
             sent: the acknowledgements in the request; those that the response ends are removed.
             now_ms: the time.
+            locked_ms: from when on the locks count.
 
         Returns:
             An error after which the broker should be given a pause; None if records were acquired, or nothing failed.
@@ -107,6 +108,7 @@ class ShareResponses:
                     data.acknowledge_error_code,
                     data.acknowledge_error_message,
                     now_ms,
+                    locked_ms,
                     lock_timeout_ms,
                 )
                 pause = pause or refusal
@@ -115,7 +117,7 @@ class ShareResponses:
                 elif ranges := _ranges(data.acquired_records):
                     records = data.records if data.records is not None else b""
                     acquired_count = sum(each.last - each.first + 1 for each in ranges)
-                    locked_until_ms = now_ms + lock_timeout_ms
+                    locked_until_ms = locked_ms + lock_timeout_ms
                     acquired = Acquired(
                         partition, node.node_id, acquired_count, locked_until_ms, lock_timeout_ms, self._ledger
                     )
@@ -131,7 +133,7 @@ class ShareResponses:
         return pause
 
     def take_acknowledged(
-        self, node: NodeShares, response: ShareAcknowledgeResponse, sent: ByPartition, now_ms: int
+        self, node: NodeShares, response: ShareAcknowledgeResponse, sent: ByPartition, now_ms: int, locked_ms: int
     ) -> BrokerError | None:
         """Handle an acknowledgement's response without a top-level error; see `take`."""
         if response.acquisition_lock_timeout_ms:
@@ -142,10 +144,16 @@ class ShareResponses:
                 partition = node.partition(topic.topic_id, data.partition_index)
                 if data.error_code != ErrorCode.NONE:
                     self._move(partition, data.current_leader, response.node_endpoints)
-                lock_timeout_ms = response.acquisition_lock_timeout_ms
-                pause = (
-                    self._end(partition, sent, data.error_code, data.error_message, now_ms, lock_timeout_ms) or pause
+                refusal = self._end(
+                    partition,
+                    sent,
+                    data.error_code,
+                    data.error_message,
+                    now_ms,
+                    locked_ms,
+                    response.acquisition_lock_timeout_ms,
                 )
+                pause = refusal or pause
         return pause
 
     def _end(
@@ -155,6 +163,7 @@ class ShareResponses:
         code: int,
         message: str | None,
         now_ms: int,
+        locked_ms: int,
         lock_timeout_ms: int,
     ) -> BrokerError | None:
         """End the acknowledgements of a partition, or have them sent again after the returned error."""
@@ -162,7 +171,7 @@ class ShareResponses:
         if acknowledgements is None:
             return None
         if code == ErrorCode.NONE:
-            self._settlements.settle(partition, acknowledgements, None, now_ms, lock_timeout_ms)
+            self._settlements.settle(partition, acknowledgements, None, locked_ms, lock_timeout_ms)
             return None
         what = f"acknowledgements of {partition}"
         error = BrokerError(code, f"{what}: {message}" if message else what)

@@ -23,7 +23,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.share_session import ShareSessionState
 from tests.sdk.consumer.sharing.share_broker import LOCK_MS
 from tests.sdk.consumer.sharing.sharing import MEMBER, Sharing, place
-from tests.sdk.simulation import SILENT
+from tests.sdk.simulation import SILENT, Later
 
 
 def filled(count: int = 5, leaders: tuple[int, ...] = (1,), **given: Any) -> Sharing:
@@ -131,6 +131,26 @@ def test_a_commit_fails_at_its_deadline_and_the_acknowledgements_go_on() -> None
         promise.wait()
     handlers[1, ShareAcknowledgeRequest] = usual
     assert sharing.outcomes == []
+
+
+def test_locks_that_ran_out_while_the_response_was_on_its_way() -> None:
+    sharing = filled(request_timeout_ms=2 * LOCK_MS)
+    handlers = sharing.simulation.handlers
+    usual = handlers[1, ShareFetchRequest]
+
+    def late(request: ShareFetchRequest, version: int) -> Later:
+        answer, later = usual(request, version), Later()
+        assert isinstance(answer, ShareFetchResponse)
+        sharing.simulation.at(LOCK_MS + 100, lambda: later.answer(answer))
+        return later
+
+    handlers[1, ShareFetchRequest] = late
+    sharing.read(timeout_ms=10)
+    handlers[1, ShareFetchRequest] = usual
+    sharing.run(LOCK_MS + 100)
+    found = sharing.read()
+    assert [(each.record.offset, each.delivery_count) for each in found] == [(offset, 2) for offset in range(5)]
+    assert found[0].lock_left_ms > LOCK_MS - 100
 
 
 def test_a_renewal_keeps_the_lock_and_is_sent_at_once() -> None:

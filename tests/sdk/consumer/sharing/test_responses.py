@@ -53,6 +53,8 @@ class Bench:
         self.node = NodeShares(1, backoff())
         for partition in (T0, T1):
             self.node.want(partition)
+        #: How long ago the locks of a response began.
+        self.late_ms = 0
 
     def acknowledged(self, partition: TopicIdPartition, offset: int) -> Acknowledgement:
         acquired = Acquired(partition, 1, 1, 31_000, 30_000, self.ledger)
@@ -64,12 +66,14 @@ class Bench:
     def take(self, *data: Data, sent: Any = None, lock_ms: int = 20_000, **given: Any) -> BrokerError | None:
         topics = [Fetched.ShareFetchableTopicResponse(ID, list(data))]
         response = Fetched(acquisition_lock_timeout_ms=lock_ms, responses=topics, **given)
-        return self.responses.take(self.node, response, {} if sent is None else sent, self.simulation.now_ms)
+        now_ms = self.simulation.now_ms
+        return self.responses.take(self.node, response, {} if sent is None else sent, now_ms, now_ms - self.late_ms)
 
     def take_acknowledged(self, *data: Any, sent: Any, **given: Any) -> BrokerError | None:
         topics = [ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse(ID, list(data))]
         response = ShareAcknowledgeResponse(responses=topics, **given)
-        return self.responses.take_acknowledged(self.node, response, sent, self.simulation.now_ms)
+        now_ms = self.simulation.now_ms
+        return self.responses.take_acknowledged(self.node, response, sent, now_ms, now_ms - self.late_ms)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -94,6 +98,15 @@ def test_what_was_acquired_is_queued() -> None:
     bench.queue.drop(item)
     assert bench.queue.first() is None
     assert (bench.metrics["records-consumed-total"], bench.metrics["bytes-consumed-total"]) == (8, 5)
+
+
+def test_the_time_that_a_lock_has_lasted_already() -> None:
+    bench = Bench()
+    bench.late_ms = 15_000
+    bench.take(Data(0, records=b"", acquired_records=acquired((0, 0, 1))))
+    item = bench.queue.first()
+    assert item is not None
+    assert item.acquired.locked_until_ms == bench.simulation.now_ms + 5_000
 
 
 def test_an_offset_that_is_listed_twice_counts_once() -> None:
