@@ -258,7 +258,7 @@ fuzz: $(VENV)/.dev ## feed damaged bytes to all code that reads bytes, for SECON
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
 
-soak: $(VENV)/.dev ## run under load and faults for a long time: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load|logins, SECONDS=600, SEED=1
+soak: $(VENV)/.dev ## run under load and faults for a long time: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load|logins|shares, SECONDS=600, SEED=1
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 #: The soaks, by module name.
-NAMES = ("cancels", "hostile", "kills", "leak", "load", "logins", "rebalance", "scale", "transactions")
+NAMES = ("cancels", "hostile", "kills", "leak", "load", "logins", "rebalance", "scale", "shares", "transactions")
 
 
 def main(arguments: list[str]) -> int:

@@ -43,7 +43,12 @@ M = TypeVar("M", bound=Message)
 
 
 def _serve(
-    data: str | None, options: Mapping[str, object], log: str | None, files_max: int | None, ready: Connection
+    data: str | None,
+    port: int,
+    options: Mapping[str, object],
+    log: str | None,
+    files_max: int | None,
+    ready: Connection,
 ) -> None:
     if files_max is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
@@ -51,14 +56,15 @@ def _serve(
         logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
     else:
         logging.basicConfig(filename=log, level=logging.INFO)
-    serve(Address("127.0.0.1", 0), data, options, lambda broker: ready.send(broker.addresses))
+    serve(Address("127.0.0.1", port), data, options, lambda broker: ready.send(broker.addresses))
 
 
 class BrokerProcess:
-    """A broker that listens on a free port.
+    """A broker on 127.0.0.1.
 
     Args:
         data: the folder for its files; None for a broker that keeps everything in memory.
+        port: the port to listen on; 0 for any free one.
         log: the file for its log lines; None to discard them.
         files_max: the maximum number of descriptors; None for the limit of this process.
         options: see `BrokerOptions`.
@@ -70,11 +76,18 @@ class BrokerProcess:
     """
 
     def __init__(
-        self, data: Path | None, *, log: Path | None = None, files_max: int | None = None, **options: object
+        self,
+        data: Path | None,
+        *,
+        port: int = 0,
+        log: Path | None = None,
+        files_max: int | None = None,
+        **options: object,
     ) -> None:
         ready, told = _processes.Pipe(duplex=False)
         folder, lines = (None if path is None else str(path) for path in (data, log))
-        self._process = _processes.Process(target=_serve, args=(folder, options, lines, files_max, told), daemon=True)
+        arguments = folder, port, options, lines, files_max, told
+        self._process = _processes.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         told.close()
         self.addresses: dict[str, Address] = ready.recv()
