@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from kafkawire.reference_broker.config.durations import parse_duration_ns
 from kafkawire.sdk.protocol.tables.configs import ConfigKey
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 
@@ -48,7 +49,7 @@ _REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 #: The allowed values of `share.auto.offset.reset`.
 _RESETS = ("latest", "earliest")
 _DURATION_FORMAT = "by_duration:<PnDTnHnMn.nS>"
-_DURATION = re.compile(r"by_duration:P(?!$)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?", re.IGNORECASE)
+_DURATION_PREFIX = "by_duration:"
 
 
 class InvalidConfig(ValueError):
@@ -153,7 +154,7 @@ def _check_range(key: ConfigKey, number: float, shown: str) -> None:
 
 def _check_text(key: ConfigKey, text: str) -> None:
     if key.rule == "offset_reset":
-        if text.lower() not in _RESETS and _DURATION.fullmatch(text) is None:
+        if text not in _RESETS and not _is_duration(text):
             reason = f"The value must be either 'earliest', 'latest' or of the format '{_DURATION_FORMAT}'."
             raise _invalid(key, text, f"Invalid value `{text}` for configuration {key.name}. {reason}")
     elif key.rule == "not_empty" and not text:
@@ -162,6 +163,11 @@ def _check_text(key: ConfigKey, text: str) -> None:
         raise _invalid(key, text, f"String must be one of (case insensitive): {', '.join(key.one_of)}")
     elif key.one_of and not key.any_case and text not in key.one_of:
         raise _invalid(key, text, f"String must be one of: {', '.join(key.one_of)}")
+
+
+def _is_duration(text: str) -> bool:
+    duration_ns = parse_duration_ns(text.removeprefix(_DURATION_PREFIX)) if text.startswith(_DURATION_PREFIX) else None
+    return duration_ns is not None and duration_ns >= 0
 
 
 def _check_entries(key: ConfigKey, entries: list[str]) -> None:

@@ -7,19 +7,16 @@ Source: `ShareGroupConfig`, `ShareGroupConfigProvider`, `GroupConfig`, `ShareCoo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from kafkawire.reference_broker.config.durations import parse_duration_ns
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.protocol.tables.configs import GROUP_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 
-__all__ = ["ShareLimits", "duration_ms"]
+__all__ = ["ShareLimits"]
 
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
-
-#: The milliseconds in a day, an hour, a minute and a second.
-_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_NANOSECONDS_PER_MS = 10**6
 
 
 class ShareLimits:
@@ -94,8 +91,9 @@ class ShareLimits:
         """Return where the group begins in a new partition: a timestamp, or a special one of `OffsetTimestamp`."""
         kind, _, duration = self._text(group_id, "share.auto.offset.reset").partition(":")
         if duration:
-            return now_ms - duration_ms(duration)
-        return OffsetTimestamp.EARLIEST if kind.lower() == "earliest" else OffsetTimestamp.LATEST
+            # The result is rounded down, as in Kafka, which subtracts nanoseconds.
+            return now_ms + -(parse_duration_ns(duration) or 0) // _NANOSECONDS_PER_MS
+        return OffsetTimestamp.EARLIEST if kind == "earliest" else OffsetTimestamp.LATEST
 
     def _number(self, group_id: str, name: str, default: int) -> int:
         own = self._of_groups.get(group_id)
@@ -103,10 +101,3 @@ class ShareLimits:
 
     def _text(self, group_id: str, name: str) -> str:
         return self._of_groups.get(group_id, {}).get(name) or GROUP_CONFIGS[name].default or ""
-
-
-def duration_ms(text: str) -> int:
-    """Return the milliseconds of a valid ISO-8601 duration of days and smaller units; fractions of a second are cut."""
-    found = _DURATION.fullmatch(text)
-    parts = found.groups(default="0") if found is not None else ()
-    return sum(int(float(part) * unit_ms) for part, unit_ms in zip(parts, _UNITS_MS, strict=False))

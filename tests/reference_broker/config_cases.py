@@ -227,6 +227,10 @@ CASES: Final = (
     _group(("consumer.session.timeout.ms", SET, "50000")),
     _group(("consumer.heartbeat.interval.ms", SET, "15000"), ("consumer.session.timeout.ms", SET, "45000")),
     _group((_RESET, SET, "by_duration:PT1H")),
+    _group((_RESET, SET, "by_duration:-PT1H-90M+60,5S")),
+    _group((_RESET, SET, "Earliest"), code=CONFIG,
+           message=f"Invalid value Earliest for configuration {_RESET}: Invalid value `Earliest` for configuration "
+           f"{_RESET}. {_FORMAT}"),
     _group(("nobody.knows", DELETE, None)),
     _group(("consumer.session.timeout.ms", SET, "1"), code=CONFIG,
            message="consumer.session.timeout.ms must be greater than or equal to "

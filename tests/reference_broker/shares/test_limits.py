@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.shares.limits import ShareLimits, duration_ms
+from kafkawire.reference_broker.shares.limits import ShareLimits
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from tests.reference_broker.shares.share_partition_bench import new_limits
 
@@ -48,26 +48,13 @@ def test_choices_of_groups():
     ("reset", "timestamp"),
     [
         ("latest", OffsetTimestamp.LATEST),
-        ("Earliest", OffsetTimestamp.EARLIEST),
+        ("earliest", OffsetTimestamp.EARLIEST),
         ("by_duration:PT1H", 10**12 - 3_600_000),
+        ("by_duration:PT1.001S", 10**12 - 1_001),
+        ("by_duration:PT0.0001S", 10**12 - 1),
+        ("by_duration:PT0S", 10**12),
     ],
 )
 def test_where_a_group_begins(reset, timestamp):
     assert new_limits({"share.auto.offset.reset": reset}).start_timestamp("g", 10**12) == timestamp
     assert new_limits().start_timestamp("g", 10**12) == OffsetTimestamp.LATEST
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("PT0S", 0),
-        ("PT1.5S", 1_500),
-        ("PT1.2345S", 1_234),
-        ("pt2m", 120_000),
-        ("PT3H4M", 11_040_000),
-        ("P1D", 86_400_000),
-        ("P1DT2H3M4S", 93_784_000),
-    ],
-)
-def test_durations(text, milliseconds):
-    assert duration_ms(text) == milliseconds
