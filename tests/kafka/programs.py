@@ -29,7 +29,15 @@ from typing import Any, NamedTuple
 from tests.kafka.apache import fetch_jars, kept_folder
 from tests.needs import Need
 
-__all__ = ["BUILD_TIMEOUT_SECONDS", "PROGRAMS", "TIMEOUT_SECONDS", "Program", "name_of", "usable"]
+__all__ = [
+    "BUILD_TIMEOUT_SECONDS",
+    "PROGRAMS",
+    "TIMEOUT_SECONDS",
+    "Program",
+    "javas_share_members",
+    "name_of",
+    "usable",
+]
 
 CLIENTS = Path(__file__).parent / "clients"
 
@@ -168,6 +176,14 @@ def _java() -> list[str]:
     jars = f"{fetch_jars()}/*"
     folder = _built("java", lambda _: ["javac", "-cp", jars, "Client.java"])
     return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}{os.pathsep}{jars}", "Client"]
+
+
+@cache
+def javas_share_members() -> list[str]:
+    """Return the command that starts share consumers of the Java client; see share_drivers.py."""
+    jars = f"{fetch_jars()}/*"
+    folder = _built("share", lambda _: ["javac", "-cp", jars, "ShareMembers.java"])
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}{os.pathsep}{jars}", "ShareMembers"]
 
 
 @cache
