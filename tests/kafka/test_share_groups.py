@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkawire.sdk.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from kafkawire.sdk.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from kafkawire.sdk.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
@@ -26,6 +27,9 @@ from tests.kafka.share_steps import ShareSteps
 pytestmark = pytest.mark.timeout(300)
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+
+#: How long a fetch may take that loads a share partition.
+LOAD_MS = 3_000
 
 NOTHING = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
 
@@ -191,6 +195,54 @@ def offsets(steps: ShareSteps) -> None:
     steps.delete_offsets("deleted again", steps.name)
 
 
+def fenced(steps: ShareSteps) -> None:
+    """Alter the offsets behind the back of a member whose session goes on."""
+    steps.produce(b"a", b"b", b"c")
+    steps.join()
+    steps.fetch("first", 0, max_wait_ms=LOAD_MS)
+    steps.beat("leave", "m", -1)
+    steps.alter_offsets("altered", {steps.name: {0: 1}})
+    steps.describe_offsets("altered offsets")
+    steps.acknowledge("of an older state", 1, (0, 0, [ACCEPT]))
+    steps.fetch("again", 2, max_wait_ms=LOAD_MS)
+    steps.acknowledge("of the new state", 3, (1, 2, [ACCEPT]))
+    steps.describe_offsets("offsets")
+    steps.acknowledge("end", -1)
+
+
+def deleted_group(steps: ShareSteps) -> None:
+    """Delete a group behind the back of a member, which joins it again."""
+    steps.produce(b"a", b"b", b"c")
+    steps.join()
+    steps.fetch("first", 0, max_wait_ms=LOAD_MS)
+    steps.beat("leave", "m", -1)
+    steps.ask("deleted", DeleteGroupsRequest([steps.name]))
+    steps.acknowledge("without a state", 1, (0, 0, [ACCEPT]))
+    steps.fetch("without a group", 2, max_wait_ms=LOAD_MS)
+    steps.fetch("still without a group", 3, max_wait_ms=LOAD_MS)
+    steps.describe_offsets("no offsets")
+    steps.describe("no group")
+    steps.join()
+    steps.fetch("in the new group", 4, max_wait_ms=LOAD_MS)
+    steps.describe("new group")
+
+
+def deleted_offsets(steps: ShareSteps) -> None:
+    """Delete the offsets behind the back of a member, which joins the group again."""
+    steps.produce(b"a", b"b", b"c")
+    steps.join()
+    steps.fetch("first", 0, max_wait_ms=LOAD_MS)
+    steps.acknowledge("accepted", 1, (0, 1, [ACCEPT]))
+    steps.beat("leave", "m", -1)
+    steps.delete_offsets("deleted", steps.name)
+    steps.describe_offsets("no offsets")
+    steps.acknowledge("without a state", 2, (2, 2, [ACCEPT]))
+    steps.fetch("also without a state", 3, max_wait_ms=LOAD_MS)
+    steps.join()
+    steps.fetch("from the start", 4, max_wait_ms=LOAD_MS)
+    steps.describe_offsets("new offsets")
+
+
 def states(steps: ShareSteps) -> None:
     """Begin, read, write and delete states, as the leaders of partitions and the group coordinator do."""
     steps.join()  # which creates the topic of the share coordinator
@@ -257,6 +309,9 @@ SEQUENCES: dict[str, tuple[Callable[[ShareSteps], None], dict[str, str]]] = {
     "given-up": (given_up, {"share_delivery_count_limit": "4"}),
     "members": (members, {}),
     "offsets": (offsets, {}),
+    "fenced": (fenced, {}),
+    "deleted group": (deleted_group, {}),
+    "deleted offsets": (deleted_offsets, {}),
     "states": (states, {}),
 }
 
@@ -265,7 +320,7 @@ SEQUENCES: dict[str, tuple[Callable[[ShareSteps], None], dict[str, str]]] = {
 def test_both_brokers_give_the_same_answers(kafka: ApacheKafka, broker: Broker, name: str) -> None:
     run, configs = SEQUENCES[name]
     answers = []
-    topic = f"share-groups-{name}-{time.time_ns()}"
+    topic = f"share-groups-{name.replace(' ', '-')}-{time.time_ns()}"
     for bootstrap in (kafka.bootstrap, broker.bootstrap):
         steps = ShareSteps(bootstrap, topic, **configs)
         run(steps)
