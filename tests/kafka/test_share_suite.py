@@ -32,6 +32,7 @@ _KAFKA_SETTINGS = {
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.assignment.interval.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "2",
     "log.cleaner.backoff.ms": "200",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
