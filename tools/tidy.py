@@ -70,6 +70,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sleeping", "tests/kafka/cluster_load.py"): "the load is paced, and brokers do not report when others catch up",
     ("sleeping", "tests/kafka/cluster_faults.py"): "brokers do not report when others have noticed a fault",
     ("sleeping", "tests/kafka/test_cluster_chaos.py"): "faults have a duration, which is under test",
+    ("sleeping", "tests/kafka/test_share_histories.py"): "brokers do not report when the records of a session are free",
     ("sleeping", "tests/kafka/told_commands.py"): "brokers do not report when a tool would see a change",
     ("sleeping", "tests/kafka/apache.py"): "polls a process in another language that does not report when it is up",
 }

@@ -1,8 +1,7 @@
 """Share consumers of the Java client and of this project, driven by the same commands.
 
-A program has any number of members, and reads a command from each line of standard input, as JSON: `id`, `member`, `do`
-and what that needs. It answers each one with a line that has the `id`, and a `result` or the name of an `error`.
-Commands to one member are followed in order; those to different members at the same time.
+A program reads a JSON command from each line of standard input: `id`, `member`, `do` and what that needs. It answers
+each with a line that has the `id`, and a `result` or an `error`. Each member follows its commands in order.
 
     open         topics, group, mode, acquire, records    open a consumer, with its options
     poll         count, ms                                 read until there are so many records, or the time is over

@@ -7,6 +7,7 @@ reference broker gets the same requests. `KAFKAWIRE_TEST_SHARE_SEEDS=100:200` pl
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -23,12 +24,13 @@ from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import TIMEOUT_MS
 from tests.kafka.share_steps import Range, ShareSteps
+from tests.kafka.topics import await_markers
 
 pytestmark = pytest.mark.timeout(300)
 
 ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 
-#: How long to wait for what a broker does after it has answered: releases at the end of a session, markers.
+#: How long a broker may take to release records after the end of a session.
 SETTLE_SECONDS = 0.25
 
 #: How long the first fetch of a session may take, as it loads the share partition.
@@ -111,7 +113,7 @@ def write_together(story: Story, count: int, is_committed: bool) -> None:
             producer.commit_transaction()
         else:
             producer.abort_transaction()
-    time.sleep(SETTLE_SECONDS)
+    asyncio.run(await_markers(story.bootstrap, story.name))
 
 
 def fetch(story: Story, label: str, epoch: int, member: str, **given: Any) -> Any:

@@ -91,7 +91,7 @@ class ShareMember:
             self.settle()
 
     async def _acknowledge(self, deliveries: list[Delivery]) -> None:
-        chosen = [(each, self._event(each)) for each in deliveries]
+        chosen = [(each, self._event()) for each in deliveries]
         self._note([(each, event) for each, event in chosen if event is not None])
         for each, event in chosen:
             match event:
@@ -107,7 +107,7 @@ class ShareMember:
             if event in (Event.ACCEPTED, Event.REJECTED):
                 self._open.append(each)
 
-    def _event(self, delivery: Delivery) -> Event | None:
+    def _event(self) -> Event | None:
         number = self._random.randrange(1_000)
         for event, count in _PER_MILLE.items():
             if number < count:

@@ -1,16 +1,15 @@
 """Share a topic among members that crash: `python -m tools.soak shares [--records N] [--seconds S] [--seed S] …`.
 
-Eight processes read six partitions as one share group, while records are written. Depending on the seed, members are
-killed, stopped for longer than their locks last, and replaced, and the broker is killed or stopped and started again.
-Each member writes down what it receives and acknowledges (`share_member.py`). At the end, the group has no lag, and
+Eight processes share six partitions while records are written. Members are killed, stopped for longer than their locks
+last, and replaced, and the broker is restarted. Each member writes down what it receives and acknowledges
+(`share_member.py`). At the end, the group has no lag, and
 
 - every record was accepted or rejected, or was delivered as often as the group allows;
 - no record was delivered again after it had been accepted or rejected, and no delivery was accepted or rejected twice;
 - no delivery count exceeds the limit, and none occurs twice for the same record, unless the broker was restarted in
   between: it does not store which records are acquired.
 
-A member that was stopped may accept records whose locks have run out. If another member has accepted them, and the
-group has moved on, a broker confirms that without any effect; such acknowledgements are counted.
+A member that was stopped may accept records too late, which a broker may confirm without any effect; that is counted.
 """
 
 from __future__ import annotations
