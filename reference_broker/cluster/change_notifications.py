@@ -3,7 +3,7 @@
     /kafka-acl-changes/acl_changes_0000000007   TOPIC:payments
 
 Numbers are consecutive. After a gap or a failure, and in a new session, the owner reads everything again. Brokers
-delete notifications after 15 minutes. `config_changes.py` does the same for configurations.
+delete notifications after 15 minutes. Configurations and ACLs are followed like this.
 
 Source: `ZkNodeChangeNotificationListener` in Apache Kafka 3.9.
 """
@@ -167,7 +167,7 @@ class ChangeNotifications(SessionListener):
                 self._look()
             return
         is_defect = not isinstance(error, RegistryError)
-        text = "changed %s could not be read, and will be read again later: %s"
+        text = "changed %s could not be read, and will be re-read later: %s"
         _log.error(text, self._what, error, exc_info=is_defect)
         self._retry = self._timers.at(self._clock() + RETRY_MS, lambda now_ms: self._look())
         self._tell(error)

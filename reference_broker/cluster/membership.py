@@ -1,6 +1,6 @@
 """A broker's membership in its cluster: everything that concerns the registry, the controller and the image.
 
-    registry ──▶ Registration, ConfigChanges, RegistryTopics
+    registry ──▶ Registration, ChangeNotifications, RegistryTopics
        └───────▶ Controller ──BrokerChannels──▶ brokers
     brokers ──UpdateMetadata──▶ ClusterMetadata ──brokers, controller──▶ links, ControllerClient
 
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.cluster.allocated_producer_ids import AllocatedProducerIds
 from kafkawire.reference_broker.cluster.broker_channels import BrokerChannels
-from kafkawire.reference_broker.cluster.config_changes import ConfigChanges
+from kafkawire.reference_broker.cluster.config_changes import config_changes
 from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
 from kafkawire.reference_broker.cluster.controller.controller import Controller, ControllerSettings
 from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
@@ -186,7 +186,7 @@ class Membership:
         acl = node_acl(CONFIG_CHANGES, is_secure=self._is_secure)
         self.tokens = RegistryTokens(registry, timers, clock, is_secure=self._is_secure)
         self._has_tokens = options.delegation_token_secret_key is not None
-        self._config_changes = ConfigChanges(registry, self.configs, self.entity_configs, timers, clock, acl)
+        self._config_changes = config_changes(registry, self.configs, self.entity_configs, timers, clock, acl)
         self.acls = (
             RegistryAcls(registry, timers, clock, is_secure=self._is_secure) if options.authorizer_class_name else None
         )
@@ -265,7 +265,7 @@ class Membership:
     # Startup, in this order.
 
     def follow_configs(self, ready: Callable[[Exception | None], None]) -> None:
-        """Read all configurations, then all delegation tokens, and follow their changes; see `ConfigChanges.start`."""
+        """Read all configurations, then all delegation tokens, and follow them; see `ChangeNotifications.start`."""
 
         def configured(error: Exception | None) -> None:
             self.tokens.start(lambda other: ready(error or other))

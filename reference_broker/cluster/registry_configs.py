@@ -1,7 +1,7 @@
 """Topic and broker configurations, as stored in a cluster's registry.
 
     request ──change──▶ /config/topics/t, then a notification ──▶ all brokers
-                                                │ ConfigChanges
+                                                │ ChangeNotifications
     UpdateMetadata ──read──▶ RegistryConfigs ◀──┘ read ──on_change──▶ metadata, broker
 
 `RegistryConfigs` knows this broker's resources and the topics that have been read. Since other programs can write to

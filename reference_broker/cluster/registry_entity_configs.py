@@ -1,7 +1,7 @@
 """Quotas and SCRAM credentials in a cluster's registry.
 
     request ──change──▶ /config/users/alice, then a notification ──▶ all brokers
-                                                 │ ConfigChanges
+                                                 │ ChangeNotifications
     quotas, logins ◀──listener── RegistryEntityConfigs ◀── read
 
 Every broker knows all entities, so that it can enforce quotas and check passwords without asking the registry. As in

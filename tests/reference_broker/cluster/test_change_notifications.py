@@ -216,7 +216,7 @@ def test_a_failure_is_told_and_mended_later(caplog: pytest.LogCaptureFixture) ->
     (error,) = bench.ready
     assert isinstance(error, RegistryError)
     assert error.code is RegistryCode.NO_AUTH
-    assert "changed ACLs could not be read, and will be read again later: NO_AUTH" in caplog.text
+    assert "changed ACLs could not be read, and will be re-read later: NO_AUTH" in caplog.text
     bench.embedded.plan = None
     bench.advance(RETRY_MS - 1)
     assert bench.reader.take() == []

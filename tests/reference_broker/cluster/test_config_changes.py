@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.cluster.config_changes import EXPIRATION_MS, RETRY_MS, ConfigChanges
+from kafkawire.reference_broker.cluster.change_notifications import EXPIRATION_MS, RETRY_MS
+from kafkawire.reference_broker.cluster.config_changes import config_changes
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
 from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs
@@ -48,7 +49,7 @@ class Bench(ClusterBench):
         self.entity_configs = RegistryEntityConfigs(self.one)
         self.told: list[tuple[ConfigResourceType, str]] = []
         self.configs.on_change = lambda kind, name: self.told.append((kind, name))
-        self.changes = ConfigChanges(self.one, self.configs, self.entity_configs, self.timers, lambda: self.now_ms)
+        self.changes = config_changes(self.one, self.configs, self.entity_configs, self.timers, lambda: self.now_ms)
         self.ready: list[Exception | None] = []
         for name in "tu":
             self.topic(name, {0: (1,)}, CONFIG % 1)
@@ -284,7 +285,7 @@ def test_it_waits_for_the_first_session() -> None:
     bench = Bench()
     late = bench.embedded.session(bench.owner.post)
     told = list[Exception | None]()
-    changes = ConfigChanges(
+    changes = config_changes(
         late, RegistryConfigs(late, 1), RegistryEntityConfigs(late), bench.timers, lambda: bench.now_ms
     )
     changes.start(told.append)

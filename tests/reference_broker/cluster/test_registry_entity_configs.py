@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafkawire.reference_broker.cluster.config_changes import ConfigChanges
+from kafkawire.reference_broker.cluster.config_changes import config_changes
 from kafkawire.reference_broker.cluster.embedded_registry import Fault
 from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
 from kafkawire.reference_broker.cluster.registry_entity_configs import RegistryEntityConfigs, entity_of, entity_path
@@ -227,7 +227,7 @@ def test_only_brokers_may_read_credentials() -> None:
 
 def test_changes_by_other_programs_are_followed(registry: Bench) -> None:
     timers = Timers()
-    changes = ConfigChanges(registry.one, RegistryConfigs(registry.one, 1), registry.store, timers, lambda: 0)
+    changes = config_changes(registry.one, RegistryConfigs(registry.one, 1), registry.store, timers, lambda: 0)
     ready: list[Exception | None] = []
     registry.put("/config/users/alice", b'{"version":1,"config":{"a":"1"}}')
     changes.start(ready.append)
