@@ -3,7 +3,7 @@
     /kafka-acl-changes/acl_changes_0000000007   TOPIC:payments
 
 Numbers are consecutive. After a gap or a failure, and in a new session, the owner reads everything again. Brokers
-delete notifications after 15 minutes. Configurations and ACLs are followed like this.
+delete notifications after 15 minutes. Configurations, ACLs and delegation tokens are followed like this.
 
 Source: `ZkNodeChangeNotificationListener` in Apache Kafka 3.9.
 """

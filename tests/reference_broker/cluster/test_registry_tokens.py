@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.cluster.change_notifications import EXPIRATION_MS, RETRY_MS
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
-from kafkawire.reference_broker.cluster.registry_tokens import EXPIRATION_MS, RETRY_MS, RegistryTokens
+from kafkawire.reference_broker.cluster.registry_tokens import RegistryTokens
 from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation, stored_token
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
 from kafkawire.reference_broker.work.timers import Timers
