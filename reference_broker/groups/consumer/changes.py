@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
 from kafkawire.reference_broker.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.consumer.group import (
     NOTHING,
     ConsumerGroup,
@@ -38,6 +37,7 @@ from kafkawire.reference_broker.groups.consumer.records import (
 )
 from kafkawire.reference_broker.groups.consumer.resolution import Resolution
 from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
+from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits

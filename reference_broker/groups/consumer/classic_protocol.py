@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from kafkawire.reference_broker.groups.classic.group import JoinReply, SyncReply
 from kafkawire.reference_broker.groups.consumer.changes import Change, Changes
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline
 from kafkawire.reference_broker.groups.consumer.group import ClassicProtocol, ConsumerGroup, ConsumerMember, MemberState
+from kafkawire.reference_broker.groups.deadlines import Deadline
 from kafkawire.reference_broker.groups.embedded_protocol import (
     Subscription,
     read_subscription,

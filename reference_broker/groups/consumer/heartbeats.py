@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from kafkawire.reference_broker.groups.consumer.assignors import ASSIGNORS
 from kafkawire.reference_broker.groups.consumer.changes import Change, Changes
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, Partitions
 from kafkawire.reference_broker.groups.consumer.records import current_record
+from kafkawire.reference_broker.groups.deadlines import Deadline
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, ConsumerHeartbeat, GroupLimits
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.consumer.group import Partitions
+from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.share.group import ShareGroup, ShareMember
 from kafkawire.reference_broker.groups.share.records import (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
+from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.streams.configured_topology import ConfiguredTopology, configured
 from kafkawire.reference_broker.groups.streams.endpoints import partitions_by_endpoint

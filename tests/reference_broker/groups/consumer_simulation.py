@@ -19,7 +19,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.consumer.group import (
     ConsumerGroup,
     ConsumerGroupState,
@@ -28,6 +27,7 @@ from kafkawire.reference_broker.groups.consumer.group import (
     regexes_of,
     topics_of,
 )
+from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember
+from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
