@@ -1,6 +1,7 @@
 """The admin client, which manages a cluster: its topics, records, replicas, configurations, groups and transactions.
 
-Its operations are in `actions.py`; `kafkawire.sync.Admin` is the blocking client.
+Each method checks its arguments, then has the driver run a function of the module for its subject, which is loaded on
+first use to keep the import fast. `kafkawire.sync.Admin` is the blocking client.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Self
 
 from kafkawire.sdk.admin.arguments import (
     checked_config_changes,
@@ -99,7 +100,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Unpack
 
-    from kafkawire.sdk.admin.actions import Actions
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,
         FencedProducer,
@@ -109,12 +109,15 @@ if TYPE_CHECKING:
     )
     from kafkawire.sdk.client.core import ClientCore
     from kafkawire.sdk.client.keywords import AdminKeywords
+    from kafkawire.sdk.client.operations import Operations
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.protocol.acls import AclBinding, AclBindingFilter
     from kafkawire.sdk.routing.metadata import Topic
     from kafkawire.sdk.secret import Secret
 
 __all__ = ["SILENT_MS", "Admin"]
+
+P = ParamSpec("P")
 
 #: How long the producer of a transaction must have been silent before the transaction may be said to hang: the default
 #: of the brokers' `transaction.max.timeout.ms`, after which coordinators have ended every transaction that they know.
@@ -148,13 +151,13 @@ class Admin(Hinting, hints=ADMIN):
     ) -> None:
         self._options = read_options(AdminOptions, servers, options)
         self._network = network
-        self._started: tuple[ClientCore, Actions] | None = None
+        self._started: ClientCore | None = None
         self._is_closed = False
         self._made_at = caller()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        started: tuple[ClientCore, Actions] | None = getattr(self, "_started", None)  # None if the constructor raised
-        if started is not None and not is_finalizing() and started[0].let_go():
+        started: ClientCore | None = getattr(self, "_started", None)  # None if the constructor raised
+        if started is not None and not is_finalizing() and started.let_go():
             warn_unclosed(self, f"admin {self._options.client_id!r}", self._made_at, "it disconnects")
 
     __reduce_ex__ = reduce_unstarted("admin", "_started")
@@ -189,11 +192,9 @@ class Admin(Hinting, hints=ADMIN):
             raise Closed("the admin was closed; create a new one")
         if self._started is not None:
             raise LocalProtocolError("the admin was already started")
-        from kafkawire.sdk.admin.actions import Actions  # loaded late to keep the import fast
-        from kafkawire.sdk.client.core import ClientCore
+        from kafkawire.sdk.client.core import ClientCore  # loaded late to keep the import fast
 
-        core = ClientCore("admin", self._options, self._network)
-        self._started = core, Actions(core.operations, self._options.request_timeout_ms)
+        self._started = core = ClientCore("admin", self._options, self._network)
         try:
             await core.start()
         except BaseException:
@@ -206,8 +207,7 @@ class Admin(Hinting, hints=ADMIN):
         started, self._started = self._started, None
         if started is not None:
             self._is_closed = True
-            core, _ = started
-            await core.finish()
+            await started.finish()
 
     def within(self, timeout_ms: int) -> Admin:
         """Return this admin with another limit for each call, such as `admin.within(5_000).describe_cluster()`.
@@ -244,13 +244,16 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the error of the first topic that was not created, for example TOPIC_ALREADY_EXISTS; others may
                 have been created, as `results` of the error says.
         """
-        return await self._do(
-            self._actions.create_topics(
-                checked_new_topics(topics),
-                validate_only=bool(validate_only),
-                retry_on_quota_violation=bool(retry_on_quota_violation),
-            )
+        from kafkawire.sdk.admin.topics import create_topics
+
+        results = await self._do(
+            create_topics,
+            checked_new_topics(topics),
+            validate_only=bool(validate_only),
+            retry_on_quota_violation=bool(retry_on_quota_violation),
+            timeout_ms=self._broker_timeout_ms,
         )
+        return results.all()
 
     async def delete_topics(
         self,
@@ -272,13 +275,16 @@ class Admin(Hinting, hints=ADMIN):
                 of the error says, keyed by name or id.
             UnsupportedVersion: ids were given, but the brokers are older than Apache Kafka 2.8 (KIP-516).
         """
-        await self._do(
-            self._actions.delete_topics(
-                _topics(names),
-                checked_topic_ids(topic_ids),
-                retry_on_quota_violation=bool(retry_on_quota_violation),
-            )
+        from kafkawire.sdk.admin.topics import delete_topics
+
+        results = await self._do(
+            delete_topics,
+            _topics(names),
+            checked_topic_ids(topic_ids),
+            retry_on_quota_violation=bool(retry_on_quota_violation),
+            timeout_ms=self._broker_timeout_ms,
         )
+        results.all()
 
     async def create_partitions(
         self,
@@ -306,12 +312,14 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             UnsupportedVersion: the brokers are older than Apache Kafka 1.0 (KIP-195).
         """
+        from kafkawire.sdk.admin.topics import create_partitions
+
         return await self._do(
-            self._actions.create_partitions(
-                checked_new_partitions(partitions),
-                validate_only=bool(validate_only),
-                retry_on_quota_violation=bool(retry_on_quota_violation),
-            )
+            create_partitions,
+            checked_new_partitions(partitions),
+            validate_only=bool(validate_only),
+            retry_on_quota_violation=bool(retry_on_quota_violation),
+            timeout_ms=self._broker_timeout_ms,
         )
 
     async def alter_partition_reassignments(
@@ -337,11 +345,13 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455), or 4.1 (KIP-860) if
                 `allow_replication_factor_change` is False.
         """
+        from kafkawire.sdk.admin.partition_changes import alter_partition_reassignments
+
         return await self._do(
-            self._actions.alter_partition_reassignments(
-                checked_reassignments(reassignments),
-                allow_replication_factor_change=bool(allow_replication_factor_change),
-            )
+            alter_partition_reassignments,
+            checked_reassignments(reassignments),
+            allow_replication_factor_change=bool(allow_replication_factor_change),
+            timeout_ms=self._broker_timeout_ms,
         )
 
     async def list_partition_reassignments(
@@ -359,8 +369,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the controller rejected the request.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455).
         """
+        from kafkawire.sdk.admin.partition_changes import list_partition_reassignments
+
         chosen = checked_partitions(partitions) if partitions else None
-        return await self._do(self._actions.list_partition_reassignments(chosen))
+        return await self._do(list_partition_reassignments, chosen, timeout_ms=self._broker_timeout_ms)
 
     async def elect_leaders(
         self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
@@ -381,8 +393,12 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still take effect.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.2 (KIP-183), or 2.4 (KIP-460) for UNCLEAN.
         """
+        from kafkawire.sdk.admin.partition_changes import elect_leaders
+
         chosen = checked_partitions(partitions) if partitions else None
-        return await self._do(self._actions.elect_leaders(checked_election_type(election_type), chosen))
+        return await self._do(
+            elect_leaders, checked_election_type(election_type), chosen, timeout_ms=self._broker_timeout_ms
+        )
 
     async def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
         """Return the log directories of brokers and the replicas in them.
@@ -395,8 +411,10 @@ class Admin(Hinting, hints=ADMIN):
                 broker: CLUSTER_AUTHORIZATION_FAILED, or an error saying that the broker is unreachable or older than
                 Apache Kafka 2.0 (KIP-113). An offline directory is included, with its error.
         """
+        from kafkawire.sdk.admin.log_dirs import describe_log_dirs
+
         chosen = checked_node_ids(node_ids) if node_ids else None
-        return await self._do(self._actions.describe_log_dirs(chosen))
+        return await self._do(describe_log_dirs, chosen)
 
     async def describe_replica_log_dirs(
         self, *replicas: TopicPartitionReplica | Iterable[TopicPartitionReplica]
@@ -410,7 +428,9 @@ class Admin(Hinting, hints=ADMIN):
             The directories of each replica, whose paths are None if the broker does not have it; and the error of each
                 replica of a broker that did not answer, as for `describe_log_dirs`.
         """
-        return await self._do(self._actions.describe_replica_log_dirs(checked_replicas(replicas)))
+        from kafkawire.sdk.admin.log_dirs import describe_replica_log_dirs
+
+        return await self._do(describe_replica_log_dirs, checked_replicas(replicas))
 
     async def alter_replica_log_dirs(
         self, log_dirs: Mapping[TopicPartitionReplica, str]
@@ -426,7 +446,9 @@ class Admin(Hinting, hints=ADMIN):
                 replica yet, in which case it will create the replica in that directory; or the error of its broker, as
                 for `describe_log_dirs`, which also shows the progress.
         """
-        return await self._do(self._actions.alter_replica_log_dirs(checked_log_dirs(log_dirs)))
+        from kafkawire.sdk.admin.log_dirs import alter_replica_log_dirs
+
+        return await self._do(alter_replica_log_dirs, checked_log_dirs(log_dirs))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name.
@@ -434,7 +456,9 @@ class Admin(Hinting, hints=ADMIN):
         Args:
             include_internal: whether to include Kafka's internal topics.
         """
-        return await self._do(self._actions.list_topics(include_internal))
+        from kafkawire.sdk.admin.topics import list_topics
+
+        return await self._do(list_topics, include_internal=bool(include_internal))
 
     async def describe_topics(
         self,
@@ -458,14 +482,16 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: the eligible leaders were requested, but the broker is older than Apache Kafka 3.8 or
                 uses ZooKeeper; or ids were given, but the broker is older than 3.1.
         """
-        return await self._do(
-            self._actions.describe_topics(
-                _topics(names),
-                checked_topic_ids(topic_ids),
-                include_eligible_leaders=bool(include_eligible_leaders),
-                include_authorized_operations=bool(include_authorized_operations),
-            )
+        from kafkawire.sdk.admin.topics import describe_topics
+
+        results = await self._do(
+            describe_topics,
+            _topics(names),
+            checked_topic_ids(topic_ids),
+            include_eligible_leaders=bool(include_eligible_leaders),
+            include_authorized_operations=bool(include_authorized_operations),
         )
+        return {topic.name: topic for topic in results.all().values()}
 
     async def describe_cluster(
         self, *, include_authorized_operations: bool = False, include_fenced_brokers: bool = False
@@ -480,11 +506,12 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: the operations were asked for, but the broker is older than Apache Kafka 2.8 (KIP-700);
                 or the fenced brokers, and it is older than 4.0.
         """
+        from kafkawire.sdk.admin.cluster import describe_cluster
+
         return await self._do(
-            self._actions.describe_cluster(
-                include_authorized_operations=bool(include_authorized_operations),
-                include_fenced_brokers=bool(include_fenced_brokers),
-            )
+            describe_cluster,
+            include_authorized_operations=bool(include_authorized_operations),
+            include_fenced_brokers=bool(include_fenced_brokers),
         )
 
     async def describe_features(self, node_id: int | None = None) -> FeatureMetadata:
@@ -497,7 +524,9 @@ class Admin(Hinting, hints=ADMIN):
         Returns:
             The features; a broker older than Apache Kafka 2.7 reports none.
         """
-        return await self._do(self._actions.describe_features(checked_node_id(node_id)))
+        from kafkawire.sdk.admin.features import describe_features
+
+        return await self._do(describe_features, checked_node_id(node_id))
 
     async def update_features(
         self, updates: Mapping[str, int | FeatureUpdate], *, validate_only: bool = False
@@ -517,8 +546,12 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: the brokers are older than Apache Kafka 2.7 (KIP-584), or 3.3 (KIP-778) if
                 `validate_only` is True.
         """
+        from kafkawire.sdk.admin.features import update_features
+
         checked = checked_feature_updates(updates)
-        return await self._do(self._actions.update_features(checked, validate_only=bool(validate_only)))
+        return await self._do(
+            update_features, checked, validate_only=bool(validate_only), timeout_ms=self._broker_timeout_ms
+        )
 
     async def describe_metadata_quorum(self) -> QuorumInfo:
         """Return the KRaft quorum that keeps the cluster's metadata: its leader, its voters and its observers.
@@ -527,7 +560,9 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the broker rejected the request; UNSUPPORTED_VERSION if the cluster has no quorum.
             UnsupportedVersion: the broker is older than Apache Kafka 3.3 (KIP-836), or uses ZooKeeper.
         """
-        return await self._do(self._actions.describe_metadata_quorum())
+        from kafkawire.sdk.admin.metadata_quorum import describe_metadata_quorum
+
+        return await self._do(describe_metadata_quorum)
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Remove the registration of a broker that is gone for good; a running broker must be stopped first.
@@ -539,7 +574,9 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: BROKER_ID_NOT_REGISTERED and others.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.8 (KIP-631), or use ZooKeeper.
         """
-        await self._do(self._actions.unregister_broker(*checked_node_ids((broker_id,))))
+        from kafkawire.sdk.admin.broker_registrations import unregister_broker
+
+        await self._do(unregister_broker, *checked_node_ids((broker_id,)))
 
     async def create_delegation_token(
         self, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None
@@ -559,15 +596,16 @@ class Admin(Hinting, hints=ADMIN):
                 logged in or has logged in with a token, DELEGATION_TOKEN_AUTHORIZATION_FAILED, INVALID_PRINCIPAL_TYPE.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.0, or 3.3 (KIP-373) if `owner` is given.
         """
+        from kafkawire.sdk.admin.delegation_tokens import create_delegation_token
+
         lifetime_ms = (
             None if max_lifetime_ms is None else checked_number("max_lifetime_ms", max_lifetime_ms, 1, INT64_MAX)
         )
         return await self._do(
-            self._actions.create_delegation_token(
-                None if owner is None else checked_principal("owner", owner),
-                checked_principals("renewers", renewers),
-                lifetime_ms,
-            )
+            create_delegation_token,
+            None if owner is None else checked_principal("owner", owner),
+            checked_principals("renewers", renewers),
+            lifetime_ms,
         )
 
     async def renew_delegation_token(
@@ -587,10 +625,12 @@ class Admin(Hinting, hints=ADMIN):
                 error as for `create_delegation_token`.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.0.
         """
+        from kafkawire.sdk.admin.delegation_tokens import renew_delegation_token
+
         period_ms = (
             None if renew_period_ms is None else checked_number("renew_period_ms", renew_period_ms, 1, INT64_MAX)
         )
-        return await self._do(self._actions.renew_delegation_token(checked_hmac(hmac), period_ms))
+        return await self._do(renew_delegation_token, checked_hmac(hmac), period_ms)
 
     async def expire_delegation_token(
         self, hmac: DelegationToken | Secret | str | bytes, expiry_period_ms: int | None = None
@@ -608,10 +648,12 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: as for `renew_delegation_token`.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.0.
         """
+        from kafkawire.sdk.admin.delegation_tokens import expire_delegation_token
+
         period_ms = expiry_period_ms
         if period_ms is not None:
             period_ms = checked_number("expiry_period_ms", period_ms, 0, INT64_MAX)
-        return await self._do(self._actions.expire_delegation_token(checked_hmac(hmac), period_ms))
+        return await self._do(expire_delegation_token, checked_hmac(hmac), period_ms)
 
     async def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """Return delegation tokens that this client may see.
@@ -623,8 +665,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.0.
         """
+        from kafkawire.sdk.admin.delegation_tokens import describe_delegation_tokens
+
         chosen = None if owners is None else checked_principals("owners", owners)
-        return await self._do(self._actions.describe_delegation_tokens(chosen))
+        return await self._do(describe_delegation_tokens, chosen)
 
     async def list_groups(
         self,
@@ -647,12 +691,13 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: states were given, but a broker is older than Apache Kafka 2.6 (KIP-518); or types, and
                 it is older than 3.8 (KIP-848).
         """
+        from kafkawire.sdk.admin.groups import list_groups
+
         return await self._do(
-            self._actions.list_groups(
-                states=checked_words("states", states),
-                types=checked_words("types", types),
-                protocol_types=checked_words("protocol_types", protocol_types),
-            )
+            list_groups,
+            states=checked_words("states", states),
+            types=checked_words("types", types),
+            protocol_types=checked_words("protocol_types", protocol_types),
         )
 
     async def describe_groups(
@@ -669,12 +714,14 @@ class Admin(Hinting, hints=ADMIN):
                 or if it is a share group or a Kafka Streams group (KIP-1071), as the message then says. The other
                 groups are in `results` of the error.
         """
-        return await self._do(
-            self._actions.describe_groups(
-                checked_names("group_id", group_ids),
-                include_authorized_operations=bool(include_authorized_operations),
-            )
+        from kafkawire.sdk.admin.groups import describe_groups
+
+        results = await self._do(
+            describe_groups,
+            checked_names("group_id", group_ids),
+            include_authorized_operations=bool(include_authorized_operations),
         )
+        return results.all()
 
     async def describe_streams_groups(
         self, *group_ids: str | Iterable[str]
@@ -691,7 +738,9 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             LocalProtocolError: a group id is not a string.
         """
-        return await self._do(self._actions.describe_streams_groups(checked_names("group_id", group_ids)))
+        from kafkawire.sdk.admin.streams_groups import describe_streams_groups
+
+        return await self._do(describe_streams_groups, checked_names("group_id", group_ids))
 
     async def delete_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
         """Delete groups without members, of any type, with their committed offsets.
@@ -703,7 +752,9 @@ class Admin(Hinting, hints=ADMIN):
             The groups that were deleted, and the error of each other group: NON_EMPTY_GROUP if it has members,
                 GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED and so on.
         """
-        return await self._do(self._actions.delete_groups(checked_names("group_id", group_ids)))
+        from kafkawire.sdk.admin.groups import delete_groups
+
+        return await self._do(delete_groups, checked_names("group_id", group_ids))
 
     async def remove_group_members(
         self,
@@ -731,14 +782,15 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             BrokerError: all members were to be removed, but the group cannot be described.
         """
+        from kafkawire.sdk.admin.groups import remove_group_members
+
         chosen = checked_names("group_instance_id", group_instance_ids) if group_instance_ids else None
         return await self._do(
-            self._actions.remove_group_members(
-                checked_text("group_id", group_id),
-                chosen,
-                checked_words("member_ids", member_ids),
-                reason=checked_text("reason", reason),
-            )
+            remove_group_members,
+            checked_text("group_id", group_id),
+            chosen,
+            checked_words("member_ids", member_ids),
+            reason=checked_text("reason", reason),
         )
 
     async def list_offsets(
@@ -763,11 +815,15 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the first error: a topic does not exist or may not be read, or a partition of an existing topic
                 is still missing after `api_timeout_ms`. The other offsets are in `results` of the error.
         """
-        return await self._do(
-            self._actions.list_offsets(
-                checked_times(timestamps, special=True), isolation_level=checked_isolation_level(isolation_level)
-            )
+        from kafkawire.sdk.admin.records import list_offsets
+
+        results = await self._do(
+            list_offsets,
+            checked_times(timestamps, special=True),
+            isolation_level=checked_isolation_level(isolation_level),
+            timeout_ms=self._broker_timeout_ms,
         )
+        return results.all()
 
     async def delete_records(self, before: Mapping[TopicPartition, int | None]) -> ItemResults[TopicPartition, int]:
         """Delete the oldest records of partitions.
@@ -782,7 +838,9 @@ class Admin(Hinting, hints=ADMIN):
                 `cleanup.policy` does not include `delete`, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED and
                 so on.
         """
-        return await self._do(self._actions.delete_records(checked_record_ends(before)))
+        from kafkawire.sdk.admin.records import delete_records
+
+        return await self._do(delete_records, checked_record_ends(before), timeout_ms=self._broker_timeout_ms)
 
     async def list_group_offsets(
         self,
@@ -805,9 +863,11 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the group or a partition may not be read.
             UnsupportedVersion: stable offsets were required, but the broker is older than Apache Kafka 2.5.
         """
+        from kafkawire.sdk.admin.group_offsets import list_group_offsets
+
         chosen = checked_partitions(partitions) if partitions else None
         groups = {checked_text("group_id", group_id): chosen}
-        results = await self._do(self._actions.list_group_offsets(groups, require_stable=bool(require_stable)))
+        results = await self._do(list_group_offsets, groups, require_stable=bool(require_stable))
         return results.all()[group_id]
 
     async def describe_share_groups(
@@ -826,8 +886,10 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             LocalProtocolError: a group id is not a string.
         """
+        from kafkawire.sdk.admin.share_groups import describe_share_groups
+
         names, includes = checked_names("group_id", group_ids), bool(include_authorized_operations)
-        return await self._do(self._actions.describe_share_groups(names, include_authorized_operations=includes))
+        return await self._do(describe_share_groups, names, include_authorized_operations=includes)
 
     async def delete_share_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
         """Delete share groups that have no members, and their start offsets.
@@ -841,7 +903,9 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             LocalProtocolError: a group id is not a string.
         """
-        return await self._do(self._actions.delete_share_groups(checked_names("group_id", group_ids)))
+        from kafkawire.sdk.admin.share_groups import delete_share_groups
+
+        return await self._do(delete_share_groups, checked_names("group_id", group_ids))
 
     async def list_share_group_offsets(
         self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
@@ -859,8 +923,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the group may not be described. A group that does not exist has no offsets.
             LocalProtocolError: a partition is invalid.
         """
+        from kafkawire.sdk.admin.share_groups import list_share_group_offsets
+
         chosen = checked_partitions(partitions) if partitions else None
-        return await self._do(self._actions.list_share_group_offsets(checked_text("group_id", group_id), chosen))
+        return await self._do(list_share_group_offsets, checked_text("group_id", group_id), chosen)
 
     async def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int]
@@ -881,11 +947,13 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: nothing was changed: NON_EMPTY_GROUP, GROUP_AUTHORIZATION_FAILED and others.
             LocalProtocolError: a partition or an offset is invalid.
         """
+        from kafkawire.sdk.admin.share_groups import alter_share_group_offsets
+
         checked: dict[TopicPartition, int] = {}
         for key, offset in checked_mapping("offsets", offsets).items():
             partition = checked_partition(key)
             checked[partition] = checked_offset(partition, offset)
-        return await self._do(self._actions.alter_share_group_offsets(checked_text("group_id", group_id), checked))
+        return await self._do(alter_share_group_offsets, checked_text("group_id", group_id), checked)
 
     async def delete_share_group_offsets(self, group_id: str, *topics: str | Iterable[str]) -> ItemResults[str, None]:
         """Delete the start offsets of a share group that has no members, for whole topics.
@@ -901,8 +969,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: nothing was deleted: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND and others.
             LocalProtocolError: a topic name is invalid.
         """
+        from kafkawire.sdk.admin.share_groups import delete_share_group_offsets
+
         names = _topics(topics)
-        return await self._do(self._actions.delete_share_group_offsets(checked_text("group_id", group_id), names))
+        return await self._do(delete_share_group_offsets, checked_text("group_id", group_id), names)
 
     async def list_group_offsets_of(
         self,
@@ -920,8 +990,10 @@ class Admin(Hinting, hints=ADMIN):
             The offsets of each group, keyed by partition, and the error of each group that may not be read. Partitions
                 without a commit are left out, and a group that does not exist has none.
         """
+        from kafkawire.sdk.admin.group_offsets import list_group_offsets
+
         checked = checked_groups(groups)
-        return await self._do(self._actions.list_group_offsets(checked, require_stable=bool(require_stable)))
+        return await self._do(list_group_offsets, checked, require_stable=bool(require_stable))
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
@@ -936,8 +1008,10 @@ class Admin(Hinting, hints=ADMIN):
             The partitions whose offset was committed, and the error of each other partition: UNKNOWN_MEMBER_ID if the
                 group has members, UNKNOWN_TOPIC_OR_PARTITION, GROUP_AUTHORIZATION_FAILED and so on.
         """
+        from kafkawire.sdk.admin.group_offsets import alter_group_offsets
+
         group = checked_text("group_id", group_id)
-        return await self._do(self._actions.alter_group_offsets(group, checked_offsets(offsets)))
+        return await self._do(alter_group_offsets, group, checked_offsets(offsets))
 
     async def delete_group_offsets(
         self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
@@ -952,8 +1026,10 @@ class Admin(Hinting, hints=ADMIN):
             The partitions whose offset was deleted, or that had none, and the error of each other partition:
                 GROUP_SUBSCRIBED_TO_TOPIC, GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION and so on.
         """
+        from kafkawire.sdk.admin.group_offsets import delete_group_offsets
+
         group = checked_text("group_id", group_id)
-        return await self._do(self._actions.delete_group_offsets(group, checked_partitions(partitions)))
+        return await self._do(delete_group_offsets, group, checked_partitions(partitions))
 
     async def lag(
         self,
@@ -975,8 +1051,15 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED and so on; see `describe_groups`.
         """
+        from kafkawire.sdk.admin.lag import group_lag
+
         group = checked_text("group_id", group_id)
-        return await self._do(self._actions.lag(group, isolation_level=checked_isolation_level(isolation_level)))
+        return await self._do(
+            group_lag,
+            group,
+            isolation_level=checked_isolation_level(isolation_level),
+            timeout_ms=self._broker_timeout_ms,
+        )
 
     async def describe_configs(
         self,
@@ -1003,14 +1086,15 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the resource does not exist, or may not be described.
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
         """
+        from kafkawire.sdk.admin.config_entries import describe_configs
+
         resource = checked_resource(resource_type, name)
         chosen = checked_names("key", keys) if keys else None
         results = await self._do(
-            self._actions.describe_configs(
-                {resource: chosen},
-                include_synonyms=bool(include_synonyms),
-                include_documentation=bool(include_documentation),
-            )
+            describe_configs,
+            {resource: chosen},
+            include_synonyms=bool(include_synonyms),
+            include_documentation=bool(include_documentation),
         )
         return results.all()[resource]
 
@@ -1034,12 +1118,13 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
         """
+        from kafkawire.sdk.admin.config_entries import describe_configs
+
         return await self._do(
-            self._actions.describe_configs(
-                dict.fromkeys(checked_resources(resources)),
-                include_synonyms=bool(include_synonyms),
-                include_documentation=bool(include_documentation),
-            )
+            describe_configs,
+            dict.fromkeys(checked_resources(resources)),
+            include_synonyms=bool(include_synonyms),
+            include_documentation=bool(include_documentation),
         )
 
     async def list_config_resources(
@@ -1056,7 +1141,9 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: the broker is older than Apache Kafka 4.1 (KIP-1142) or, for nothing but subscriptions
                 of client metrics, 3.7; or it uses ZooKeeper.
         """
-        return await self._do(self._actions.list_config_resources(checked_resource_types(resource_types)))
+        from kafkawire.sdk.admin.config_entries import list_config_resources
+
+        return await self._do(list_config_resources, checked_resource_types(resource_types))
 
     async def incremental_alter_configs(
         self,
@@ -1083,9 +1170,11 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
             UnsupportedVersion: the broker is older than Apache Kafka 2.3 (KIP-339).
         """
+        from kafkawire.sdk.admin.config_changes import incremental_alter_configs
+
         wanted = {checked_resource(resource_type, name): checked_config_changes(changes)}
-        altering = self._actions.incremental_alter_configs(wanted, validate_only=bool(validate_only))
-        (await self._do(altering)).all()
+        results = await self._do(incremental_alter_configs, wanted, validate_only=bool(validate_only))
+        results.all()
 
     async def incremental_alter_configs_of(
         self,
@@ -1105,8 +1194,10 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
         """
+        from kafkawire.sdk.admin.config_changes import incremental_alter_configs
+
         checked = checked_resource_changes(changes)
-        return await self._do(self._actions.incremental_alter_configs(checked, validate_only=bool(validate_only)))
+        return await self._do(incremental_alter_configs, checked, validate_only=bool(validate_only))
 
     async def alter_configs(
         self,
@@ -1132,8 +1223,11 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
             UnsupportedVersion: the broker is older than Apache Kafka 0.11 (KIP-133).
         """
-        resource, checked = checked_resource(resource_type, name), checked_configs(configs)
-        await self._do(self._actions.alter_configs(resource, checked, validate_only=bool(validate_only)))
+        from kafkawire.sdk.admin.config_changes import alter_configs
+
+        wanted = {checked_resource(resource_type, name): checked_configs(configs)}
+        results = await self._do(alter_configs, wanted, validate_only=bool(validate_only))
+        results.all()
 
     async def create_acls(self, *acls: AclBinding | Iterable[AclBinding]) -> ItemResults[AclBinding, None]:
         """Create ACLs, which allow or deny operations on resources.
@@ -1152,8 +1246,9 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: an argument is not an `AclBinding`, or an attribute is wrong or only for filters.
         """
         from kafkawire.sdk.admin.acl_arguments import checked_acls
+        from kafkawire.sdk.admin.acls import create_acls
 
-        return await self._do(self._actions.create_acls(checked_acls(acls)))
+        return await self._do(create_acls, checked_acls(acls))
 
     async def describe_acls(self, wanted: AclBindingFilter | None = None) -> list[AclBinding]:
         """Return ACLs.
@@ -1166,8 +1261,9 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: `wanted` is not an `AclBindingFilter`, or an attribute is wrong.
         """
         from kafkawire.sdk.admin.acl_arguments import checked_filter
+        from kafkawire.sdk.admin.acls import describe_acls
 
-        return await self._do(self._actions.describe_acls(checked_filter(wanted)))
+        return await self._do(describe_acls, checked_filter(wanted))
 
     async def delete_acls(
         self, *filters: AclBindingFilter | Iterable[AclBindingFilter]
@@ -1186,8 +1282,9 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: an argument is not an `AclBindingFilter`, or an attribute is wrong.
         """
         from kafkawire.sdk.admin.acl_arguments import checked_filters
+        from kafkawire.sdk.admin.acls import delete_acls
 
-        return await self._do(self._actions.delete_acls(checked_filters(filters)))
+        return await self._do(delete_acls, checked_filters(filters))
 
     async def describe_client_quotas(
         self, wanted: ClientQuotaFilter | None = None
@@ -1202,7 +1299,9 @@ class Admin(Hinting, hints=ADMIN):
                 CLUSTER_AUTHORIZATION_FAILED.
             UnsupportedVersion: the broker is older than Apache Kafka 2.6 (KIP-546).
         """
-        return await self._do(self._actions.describe_client_quotas(checked_filter(wanted)))
+        from kafkawire.sdk.admin.client_quotas import describe_client_quotas
+
+        return await self._do(describe_client_quotas, checked_filter(wanted))
 
     async def alter_client_quotas(
         self, *alterations: ClientQuotaAlteration | Iterable[ClientQuotaAlteration], validate_only: bool = False
@@ -1221,8 +1320,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: nothing was changed: CLUSTER_AUTHORIZATION_FAILED.
             UnsupportedVersion: the broker is older than Apache Kafka 2.6 (KIP-546).
         """
+        from kafkawire.sdk.admin.client_quotas import alter_client_quotas
+
         checked = checked_alterations(alterations)
-        return await self._do(self._actions.alter_client_quotas(checked, validate_only=bool(validate_only)))
+        return await self._do(alter_client_quotas, checked, validate_only=bool(validate_only))
 
     async def describe_user_scram_credentials(
         self, *users: str | Iterable[str]
@@ -1239,8 +1340,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: CLUSTER_AUTHORIZATION_FAILED.
             UnsupportedVersion: the broker is older than Apache Kafka 2.7 (KIP-554).
         """
+        from kafkawire.sdk.admin.scram_credentials import describe_user_scram_credentials
+
         names = list(dict.fromkeys(checked_names("user", users))) if users else None
-        return await self._do(self._actions.describe_user_scram_credentials(names))
+        return await self._do(describe_user_scram_credentials, names)
 
     async def alter_user_scram_credentials(
         self,
@@ -1263,8 +1366,10 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: nothing was changed: CLUSTER_AUTHORIZATION_FAILED.
             UnsupportedVersion: the broker is older than Apache Kafka 2.7 (KIP-554).
         """
+        from kafkawire.sdk.admin.scram_credentials import alter_user_scram_credentials
+
         checked = checked_scram_alterations(alterations)
-        return await self._do(self._actions.alter_user_scram_credentials(checked))
+        return await self._do(alter_user_scram_credentials, checked)
 
     async def list_transactions(
         self,
@@ -1289,15 +1394,17 @@ class Admin(Hinting, hints=ADMIN):
             UnsupportedVersion: a broker is older than Apache Kafka 3.0 (KIP-664); or a duration was given, and it is
                 older than 3.8; or a pattern, and it is older than 4.1.
         """
+        from kafkawire.sdk.admin.transactions import list_transactions
+
         longest = None if longer_than_ms is None else checked_number("longer_than_ms", longer_than_ms, 0, MAX_INT64)
-        return await self._do(
-            self._actions.list_transactions(
-                states=checked_words("states", states),
-                producer_ids=checked_numbers("producer_ids", producer_ids, MAX_INT64),
-                longer_than_ms=longest,
-                pattern=None if pattern is None else checked_text("pattern", pattern),
-            )
+        results = await self._do(
+            list_transactions,
+            states=checked_words("states", states),
+            producer_ids=checked_numbers("producer_ids", producer_ids, MAX_INT64),
+            longer_than_ms=longest,
+            pattern=None if pattern is None else checked_text("pattern", pattern),
         )
+        return sorted(listing for listings in results.all().values() for listing in listings)
 
     async def describe_transactions(
         self, *transactional_ids: str | Iterable[str]
@@ -1312,8 +1419,10 @@ class Admin(Hinting, hints=ADMIN):
                 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, or an error saying that the broker is older than Apache Kafka 3.0
                 (KIP-664).
         """
+        from kafkawire.sdk.admin.transactions import describe_transactions
+
         chosen = checked_names("transactional_id", transactional_ids)
-        return await self._do(self._actions.describe_transactions(chosen))
+        return await self._do(describe_transactions, chosen)
 
     async def describe_producers(
         self, *partitions: TopicPartition | Iterable[TopicPartition], node_id: int | None = None
@@ -1329,8 +1438,10 @@ class Admin(Hinting, hints=ADMIN):
                 TOPIC_AUTHORIZATION_FAILED, NOT_LEADER_OR_FOLLOWER if the chosen broker does not have it, or an error
                 saying that the broker is older than Apache Kafka 2.8 (KIP-664).
         """
+        from kafkawire.sdk.admin.transactions import describe_producers
+
         chosen = checked_partitions(partitions)
-        return await self._do(self._actions.describe_producers(chosen, checked_node_id(node_id)))
+        return await self._do(describe_producers, chosen, checked_node_id(node_id))
 
     async def find_hanging_transactions(
         self, *topics: str | Iterable[str], node_id: int | None = None, silent_for_ms: int = SILENT_MS
@@ -1349,12 +1460,15 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: a topic does not exist or may not be described, or a broker rejected a request.
             UnsupportedVersion: a broker is older than Apache Kafka 3.0.
         """
+        from kafkawire.sdk.admin.hanging_transactions import find_hanging_transactions
+        from kafkawire.sdk.clock import now_ms
+
         return await self._do(
-            self._actions.find_hanging_transactions(
-                _topics(topics) if topics else None,
-                node_id=checked_node_id(node_id),
-                silent_for_ms=checked_number("silent_for_ms", silent_for_ms, 0, MAX_INT64),
-            )
+            find_hanging_transactions,
+            _topics(topics) if topics else None,
+            node_id=checked_node_id(node_id),
+            silent_for_ms=checked_number("silent_for_ms", silent_for_ms, 0, MAX_INT64),
+            now_ms=now_ms(),
         )
 
     async def abort_transaction(
@@ -1375,14 +1489,15 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: CLUSTER_AUTHORIZATION_FAILED; INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED if an
                 epoch is outdated; UNKNOWN_TOPIC_OR_PARTITION and so on.
         """
+        from kafkawire.sdk.admin.transactions import abort_transaction
+
         epoch = 0 if coordinator_epoch is None else checked_number("coordinator_epoch", coordinator_epoch, 0, MAX_INT32)
         await self._do(
-            self._actions.abort_transaction(
-                checked_partition(partition),
-                checked_number("producer_id", producer_id, 0, MAX_INT64),
-                checked_number("producer_epoch", producer_epoch, 0, MAX_INT16),
-                epoch,
-            )
+            abort_transaction,
+            checked_partition(partition),
+            producer_id=checked_number("producer_id", producer_id, 0, MAX_INT64),
+            producer_epoch=checked_number("producer_epoch", producer_epoch, 0, MAX_INT16),
+            coordinator_epoch=epoch,
         )
 
     async def fence_producers(self, *transactional_ids: str | Iterable[str]) -> ItemResults[str, FencedProducer]:
@@ -1395,8 +1510,10 @@ class Admin(Hinting, hints=ADMIN):
             The identity that the next producer of each id will exceed, and the error of each other id:
                 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_TRANSACTION_TIMEOUT and so on.
         """
+        from kafkawire.sdk.admin.transactions import fence_producers
+
         chosen = checked_names("transactional_id", transactional_ids)
-        return await self._do(self._actions.fence_producers(chosen))
+        return await self._do(fence_producers, chosen, timeout_ms=self._broker_timeout_ms)
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
         """End the transaction of a transactional id, even a prepared one, by fencing its producer (KIP-939).
@@ -1407,8 +1524,10 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             BrokerError: the transaction cannot be ended; see `fence_producers`.
         """
+        from kafkawire.sdk.admin.transactions import fence_producers
+
         chosen = [checked_text("transactional_id", transactional_id)]
-        (await self._do(self._actions.fence_producers(chosen))).all()
+        (await self._do(fence_producers, chosen, timeout_ms=self._broker_timeout_ms)).all()
 
     @property
     def client_id(self) -> str:
@@ -1427,7 +1546,7 @@ class Admin(Hinting, hints=ADMIN):
             LocalProtocolError: `enable_metrics_push` is False.
             Closed: the admin is not started or is closed.
         """
-        return await self._running()[0].client_instance_id(checked_timeout_ms(timeout_ms))
+        return await self._running().client_instance_id(checked_timeout_ms(timeout_ms))
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return the current value of every metric; any thread may call this. docs/observability.md lists them.
@@ -1435,25 +1554,32 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             Closed: the admin is not started or is closed.
         """
-        return self._running()[0].metrics()
+        return self._running().metrics()
 
     @property
-    def _actions(self) -> Actions:
-        return self._running()[1]
+    def _broker_timeout_ms(self) -> int:
+        """How long a broker may take for a change, such as creating topics."""
+        return self._options.request_timeout_ms
 
-    def _running(self) -> tuple[ClientCore, Actions]:
+    @property
+    def _operations(self) -> Operations:
+        return self._running().operations
+
+    def _running(self) -> ClientCore:
         started = self._started  # read only once, because a signal handler may close the admin at any moment
         if started is None:
             raise Closed("the admin is not started, or is closed")
         return started
 
-    async def _do(self, action: Coroutine[Any, Any, Result]) -> Result:
-        try:
-            core, _ = self._running()
-        except Closed:
-            action.close()
-            raise
-        return await core.perform(action)
+    async def _do(
+        self,
+        function: Callable[Concatenate[Operations, P], Coroutine[Any, Any, Result]],
+        /,
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> Result:
+        """Have the driver run a function, which sends requests until it has a result or its time is up."""
+        return await self._running().perform(function(self._operations, *arguments, **options))
 
 
 class _Limited(Admin):
@@ -1475,9 +1601,16 @@ class _Limited(Admin):
     def _state(self) -> tuple[AdminOptions | None, State]:
         return self._whole._state()
 
-    def _running(self) -> tuple[ClientCore, Actions]:
-        core, actions = self._whole._running()
-        return core, actions.within(self._timeout_ms)
+    @property
+    def _broker_timeout_ms(self) -> int:
+        return min(self._whole._broker_timeout_ms, self._timeout_ms)
+
+    @property
+    def _operations(self) -> Operations:
+        return self._whole._operations.within(self._timeout_ms)
+
+    def _running(self) -> ClientCore:
+        return self._whole._running()
 
     async def start(self) -> NoReturn:
         """Refuse to start, because the admin itself is started.

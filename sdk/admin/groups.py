@@ -57,8 +57,8 @@ Found = dict[str, GroupDescription | KafkaWireError]
 
 async def list_groups(
     operations: Operations, *, states: Sequence[str], types: Sequence[str], protocol_types: Collection[str]
-) -> ItemResults[int, list[GroupListing]]:
-    """Return the groups of each broker, keyed by node id; see `Admin.list_groups`."""
+) -> list[GroupListing]:
+    """Return the groups of all brokers, sorted by group id; see `Admin.list_groups`."""
     kind = messages.ListGroupsRequest
 
     def request(versions: Versions) -> tuple[messages.ListGroupsRequest, int]:
@@ -84,7 +84,10 @@ async def list_groups(
 
     await operations.describe(())
     brokers = list(operations.router.metadata.brokers)
-    return await in_batches(operations, brokers, Nodes(lambda node_id: node_id), one_by_one(of_node))
+    results = await in_batches(operations, brokers, Nodes(lambda node_id: node_id), one_by_one(of_node))
+    # A group may be listed twice if its coordinator moves.
+    found = {group.group_id: group for listed in results.all().values() for group in listed}
+    return [found[group_id] for group_id in sorted(found)]
 
 
 async def describe_groups(

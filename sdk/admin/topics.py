@@ -31,7 +31,7 @@ from kafkawire.sdk.routing.requests import carries, error_text, lacking
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.timing import sleep_ms, together
 
-__all__ = ["create_partitions", "create_topics", "delete_topics", "describe_topics"]
+__all__ = ["create_partitions", "create_topics", "delete_topics", "describe_topics", "list_topics"]
 
 #: The number that a broker sends for a count that this user may not see.
 _COUNT_UNKNOWN = -1
@@ -131,6 +131,12 @@ async def create_partitions(
         return {topic.name: _error(topic, f"create partitions of {topic.name}") for topic in response.results}
 
     return await _each(operations, wanted, create, retry_on_quota_violation)
+
+
+async def list_topics(operations: Operations, *, include_internal: bool) -> dict[str, Topic]:
+    """Return all topics by name; see `Admin.list_topics`."""
+    listed = await operations.describe(None)
+    return {name: topic for name, topic in listed.items() if include_internal or not topic.is_internal}
 
 
 async def describe_topics(

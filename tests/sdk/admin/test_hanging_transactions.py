@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kafkawire import sync
-from kafkawire.sdk.admin import actions, hanging_transactions
+from kafkawire.sdk import clock
+from kafkawire.sdk.admin import hanging_transactions
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages
@@ -43,7 +44,7 @@ STATES = {
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Two brokers that lead three partitions each, at a fixed time."""
-    monkeypatch.setattr(actions, "now_ms", lambda: NOW_MS)
+    monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS)
     brokers = Pair()
     brokers.leaders = {partition: partition.partition % 2 + 1 for partition in T}
     brokers.coordinators = {"six": 2}

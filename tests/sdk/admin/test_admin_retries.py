@@ -1,6 +1,6 @@
 """An admin retries after retriable errors, each time at the broker that is responsible by then.
 
-Method: let a scripted in-memory broker refuse a few times. test_admin.py covers what each action sends and returns.
+Method: let a scripted in-memory broker refuse a few times. test_admin.py covers what each method sends and returns.
 """
 
 from __future__ import annotations
