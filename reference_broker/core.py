@@ -314,7 +314,6 @@ class Core:
             self._group_limits.group_consumer_assignment_interval_ms = (
                 self.options.group_consumer_assignment_interval_ms
             )
-            self._share_limits.options = self._streams_limits.options = self.options
             self.upkeep.change_limits(_upkeep_limits(self.options))
             self.on_options(self.options)
 

@@ -23,15 +23,12 @@ class ShareLimits:
     """The limits of share groups.
 
     Args:
-        options: broker options.
+        options: broker options; the current values count at each use.
         of_groups: validated configurations of individual groups, keyed by group id and then by Kafka's names.
-
-    Attributes:
-        options: the current options of the broker.
     """
 
     def __init__(self, options: BrokerOptions, of_groups: Mapping[str, Mapping[str, str]]) -> None:
-        self.options = options
+        self._options = options
         self._of_groups = of_groups
 
     # Of all groups.
@@ -39,44 +36,46 @@ class ShareLimits:
     @property
     def updates_per_snapshot(self) -> int:
         """The number of updates of a share partition that are stored before the next snapshot."""
-        return self.options.share_coordinator_snapshot_update_records_per_snapshot
+        return self._options.share_coordinator_snapshot_update_records_per_snapshot
 
     @property
     def sessions_max(self) -> int:
         """The maximum number of share sessions."""
-        return self.options.group_share_max_share_sessions
+        return self._options.group_share_max_share_sessions
 
     @property
     def size_max(self) -> int:
         """The maximum number of members of a group."""
-        return self.options.group_share_max_size
+        return self._options.group_share_max_size
 
     # Of one group.
 
     def session_timeout_ms(self, group_id: str) -> int:
         """Return how long a member may go without sending a heartbeat."""
-        return self._number(group_id, "share.session.timeout.ms", self.options.group_share_session_timeout_ms)
+        return self._number(group_id, "share.session.timeout.ms", self._options.group_share_session_timeout_ms)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Return the heartbeat interval of the members."""
-        return self._number(group_id, "share.heartbeat.interval.ms", self.options.group_share_heartbeat_interval_ms)
+        return self._number(group_id, "share.heartbeat.interval.ms", self._options.group_share_heartbeat_interval_ms)
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """Return how long changes to a group are collected after an assignment."""
-        return self._number(group_id, "share.assignment.interval.ms", self.options.group_share_assignment_interval_ms)
+        return self._number(group_id, "share.assignment.interval.ms", self._options.group_share_assignment_interval_ms)
 
     def lock_duration_ms(self, group_id: str) -> int:
         """Return how long a record stays acquired."""
-        return self._number(group_id, "share.record.lock.duration.ms", self.options.group_share_record_lock_duration_ms)
+        return self._number(
+            group_id, "share.record.lock.duration.ms", self._options.group_share_record_lock_duration_ms
+        )
 
     def delivery_count_max(self, group_id: str) -> int:
         """Return the maximum number of deliveries of a record."""
-        return self._number(group_id, "share.delivery.count.limit", self.options.group_share_delivery_count_limit)
+        return self._number(group_id, "share.delivery.count.limit", self._options.group_share_delivery_count_limit)
 
     def record_locks_max(self, group_id: str) -> int:
         """Return how many offsets from the start of a share partition may be in delivery."""
         return self._number(
-            group_id, "share.partition.max.record.locks", self.options.group_share_partition_max_record_locks
+            group_id, "share.partition.max.record.locks", self._options.group_share_partition_max_record_locks
         )
 
     def may_renew(self, group_id: str) -> bool:

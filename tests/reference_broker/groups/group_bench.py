@@ -69,7 +69,7 @@ class GroupBench:
         limits: the limits for groups.
 
     Attributes:
-        streams_limits: the limits of streams groups.
+        streams_options: broker options, for the limits of streams groups.
         of_groups: the configurations of single groups.
         refused: the error from the transaction coordinator; None if it agrees to the commit.
         next_ids: the random parts of the next member ids, in reverse order; generated ones follow.
@@ -84,7 +84,7 @@ class GroupBench:
         self.refused: BrokerError | None = None
         self.logs = [self.log] if logs is None else logs
         self.of_groups: dict[str, dict[str, str]] = {}
-        self.streams_limits = StreamsLimits(read_options(STREAMS_OPTIONS), self.of_groups)
+        self.streams_options = read_options(STREAMS_OPTIONS)
         self.groups = GroupCoordinator(
             self.timers,
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
@@ -94,7 +94,7 @@ class GroupBench:
             self.verify_commit,
             Computations(self.timers),
             ShareLimits(read_options({}), {}),
-            self.streams_limits,
+            StreamsLimits(self.streams_options, self.of_groups),
         )
         self.elect()
 

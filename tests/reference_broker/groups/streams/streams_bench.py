@@ -84,7 +84,7 @@ class StreamsBench(GroupBench):
     def set_options(self, **options: int) -> None:
         """Change options of streams groups."""
         given = {f"group_streams_{name}": value for name, value in options.items()}
-        self.streams_limits.options = read_options({**STREAMS_OPTIONS, **given})
+        self.streams_options.change(**vars(read_options({**STREAMS_OPTIONS, **given})))
 
     @property
     def streams(self) -> StreamsGroup:
