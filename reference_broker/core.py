@@ -45,7 +45,6 @@ from kafkawire.reference_broker.transactions.coordinator import TransactionCoord
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
-from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.reference_broker.work.background import Each, one_by_one
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
@@ -118,62 +117,60 @@ class Core:
         served: ServedApis,
         clock_ns: Callable[[], int] | None = None,
     ) -> None:
-        self._control, self.directory = control, directory
-        self.timers = directory.services.timers
+        self._control = control
+        self._sources = sources = control.sources
+        self.directory = directory
+        self.timers, clock = directory.services.timers, directory.services.clock
+        computations = Computations(self.timers)
+        self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
+
+        # Configurations.
         self._static_options = options.with_values()
         self.options = options
-        self._sources = sources = control.sources
         self.broker_configs = BrokerConfigs(
             self._static_options,
             {**control.static_configs, "log.dirs": directory.services.disk.describe("")},
             has_zookeeper=sources.configs.is_registry,
         )
-        self.authorizer = authorizer_of(options, sources.acls, is_registry=sources.configs.is_registry)
-        self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self.check_listeners: Callable[[Mapping[str, str]], None] = lambda configs: None
         self._take_broker_configs()
-        computations = Computations(self.timers)
+        self.configs = self._config_controller()
+        warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
+
+        # Replicas.
         self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
-        known_topics = ClusterTopics(self.metadata)
+        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
+
+        # Coordinators.
         of_groups = self.dynamic_configs.resources(ConfigResourceType.GROUP)
         self._group_limits = GroupLimits.of(options, of_groups)
         self._share_limits, self._streams_limits = ShareLimits(options, of_groups), StreamsLimits(options, of_groups)
-        shares_size = partial(self._size_of, SHARE_GROUP_STATE_TOPIC)
-        clock = directory.services.clock
-        self.shares = Shares(
-            self._share_limits, self.timers, self.replicas, self.metadata, self.topics, shares_size, clock
-        )
-        self.groups = GroupCoordinator(
-            self.timers,
-            new_id,
-            self._group_limits,
-            partial(self._size_of, CONSUMER_OFFSETS_TOPIC),
-            known_topics,
-            partial(verify_commit, self.replicas, lambda: self._verifier),
-            computations,
-            self._share_limits,
-            self._streams_limits,
-        )
+        known_topics = ClusterTopics(self.metadata)
+        self.shares = self._shares()
+        self.groups = self._group_coordinator(new_id, known_topics, computations)
         self.share_groups = ShareGroups(self.groups, self.shares.persister, self.timers)
-        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
         self.producer_ids = ProducerIds(sources.producer_ids)
-        transactions_size = partial(self._size_of, TRANSACTION_STATE_TOPIC)
-        self.transactions = self._transaction_coordinator(transactions_size)
-        self._verifier: Verifier = control.verifier(self.transactions, transactions_size)
+        self.transactions = self._transaction_coordinator()
+        self._verifier = control.verifier(self.transactions, self._size_of(TRANSACTION_STATE_TOPIC))
         self.metadata.listen(known_topics.changed)
         self.metadata.listen(self.share_groups.changed)
         coordinators = (self.groups, self.transactions, self.shares.coordinator)
         self.replicas.listen(Elections(coordinators, clock).changed)
-        warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
-        self.configs = self._config_controller()
-        self.dynamic_configs.on_change = self._configs_changed
+
+        # Clients: what they may do, and how much.
+        self.authorizer = authorizer_of(options, sources.acls, is_registry=sources.configs.is_registry)
+        self.quotas = _quotas(options, sources)
+        self._throttling = Throttling(self.quotas, clock_ns or (lambda: clock() * 1_000_000))
         self.tokens, self.client_metrics = self._tokens(now_ms), self._client_metrics()
+
+        # Work without requests.
+        self.dynamic_configs.on_change = self._configs_changed
         more_parts = control.begin(self.replicas, self.groups)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
-        self.quotas = _quotas(options, sources)
-        self._throttling = Throttling(self.quotas, clock_ns or (lambda: clock() * 1_000_000))
+
+        # Requests.
         self.parts = {**self._parts(served), **more_parts}
         self.requests = self._dispatcher(served, computations)
 
@@ -191,11 +188,31 @@ class Core:
             served, self.parts, services, options.max_frame_bytes, self._sources.is_controller, self._throttling
         )
 
-    def _transaction_coordinator(self, size_of: Callable[[], int]) -> TransactionCoordinator:
+    def _shares(self) -> Shares:
+        size_of = self._size_of(SHARE_GROUP_STATE_TOPIC)
+        clock = self.directory.services.clock
+        return Shares(self._share_limits, self.timers, self.replicas, self.metadata, self.topics, size_of, clock)
+
+    def _group_coordinator(
+        self, new_id: Callable[[], str], known_topics: ClusterTopics, computations: Computations
+    ) -> GroupCoordinator:
+        return GroupCoordinator(
+            self.timers,
+            new_id,
+            self._group_limits,
+            self._size_of(CONSUMER_OFFSETS_TOPIC),
+            known_topics,
+            partial(verify_commit, self.replicas, lambda: self._verifier),
+            computations,
+            self._share_limits,
+            self._streams_limits,
+        )
+
+    def _transaction_coordinator(self) -> TransactionCoordinator:
         return TransactionCoordinator(
             self.timers,
             TransactionLimits.of(self.options),
-            size_of,
+            self._size_of(TRANSACTION_STATE_TOPIC),
             self.producer_ids,
             self._control.write_marker(partial(write_marker, self.replicas, self.groups)),
         )
@@ -300,9 +317,14 @@ class Core:
 
     # Topics.
 
-    def _size_of(self, name: str) -> int:
-        topic = self.metadata.newest.topics.get(name)
-        return 0 if topic is None else self.topics.size_of(topic)
+    def _size_of(self, name: str) -> Callable[[], int]:
+        """Return a function that returns the number of partitions of a topic; 0 if it does not exist."""
+
+        def size_of() -> int:
+            topic = self.metadata.newest.topics.get(name)
+            return 0 if topic is None else self.topics.size_of(topic)
+
+        return size_of
 
     # Configurations.
 
