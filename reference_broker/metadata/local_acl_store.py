@@ -15,7 +15,7 @@ from kafkawire.reference_broker.metadata.acl_store import AclImage, CreateDone, 
 from kafkawire.reference_broker.metadata.stored_entries import StoredEntries, quoted, unquoted
 from kafkawire.reference_broker.storage.checkpoints import ACLS, DamagedFile
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
-from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.acls import AccessControlEntry, AclBinding, AclBindingFilter, ResourcePattern
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -33,17 +33,13 @@ class LocalAclStore:
         directory: the directory that holds the file.
 
     Raises:
-        ConfigurationError: the file contains a line that is not an ACL.
+        DamagedFile: the file contains a line that is not an ACL.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
         self.is_registry = False
-        try:
-            self._stored = StoredEntries(directory, ACLS, "ACLs")
-            self.image = _image_of(self._stored.entries, self._stored.path)
-        except DamagedFile as error:
-            disk = directory.services.disk
-            raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
+        self._stored = StoredEntries(directory, ACLS, "ACLs")
+        self.image = _image_of(self._stored.entries, self._stored.path)
 
     def create(self, bindings: Sequence[AclBinding], done: CreateDone) -> None:
         results = [_refusal(binding) for binding in bindings]

@@ -14,7 +14,7 @@ from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, ConfigD
 from kafkawire.reference_broker.metadata.stored_entries import StoredEntries, quoted, unquoted
 from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS, DamagedFile
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
-from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 
 __all__ = ["LocalConfigStore"]
@@ -32,7 +32,7 @@ class LocalConfigStore:
         directory: the directory that holds the file.
 
     Raises:
-        ConfigurationError: the file contains an entry that cannot be configured.
+        DamagedFile: the file contains an entry that cannot be configured.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -40,13 +40,9 @@ class LocalConfigStore:
         self._resources: dict[ConfigResourceType, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KEPT}
         self.on_change: ConfigListener = lambda kind, name: None
         self.is_registry = False
-        try:
-            # Passwords of key stores are among them.
-            self._stored = StoredEntries(directory, DYNAMIC_CONFIGS, "configurations", is_private=True)
-            self._read()
-        except DamagedFile as error:
-            disk = directory.services.disk
-            raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
+        # Passwords of key stores are among them.
+        self._stored = StoredEntries(directory, DYNAMIC_CONFIGS, "configurations", is_private=True)
+        self._read()
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
         return self._resources[kind].get(name, NO_CONFIGS)

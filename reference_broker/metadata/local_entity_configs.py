@@ -14,7 +14,7 @@ from kafkawire.reference_broker.metadata.entity_configs import ConfigEntity, Ent
 from kafkawire.reference_broker.metadata.stored_entries import StoredEntries
 from kafkawire.reference_broker.storage.checkpoints import ENTITY_CONFIGS, DamagedFile
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
-from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["LocalEntityConfigs"]
 
@@ -29,7 +29,7 @@ class LocalEntityConfigs:
         directory: the directory that holds the file.
 
     Raises:
-        ConfigurationError: the file is damaged, or contains an entry of another kind.
+        DamagedFile: the file is damaged, or contains an entry of another kind.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -37,12 +37,8 @@ class LocalEntityConfigs:
         self._entities: dict[ConfigEntity, Mapping[str, str]] = {}
         self._listeners: list[EntityListener] = []
         self.is_registry = False
-        try:
-            self._stored = StoredEntries(directory, ENTITY_CONFIGS, "quotas and credentials", is_private=True)
-            self._read()
-        except DamagedFile as error:
-            disk = directory.services.disk
-            raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
+        self._stored = StoredEntries(directory, ENTITY_CONFIGS, "quotas and credentials", is_private=True)
+        self._read()
 
     def all(self) -> Mapping[ConfigEntity, Mapping[str, str]]:
         return self._entities

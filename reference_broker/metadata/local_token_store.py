@@ -22,7 +22,7 @@ from kafkawire.reference_broker.metadata.delegation_tokens import (
 from kafkawire.reference_broker.metadata.stored_entries import StoredEntries
 from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS, DamagedFile
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
-from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.znodes import DELEGATION_TOKEN
 from kafkawire.sdk.registry.content import DamagedZnode
 
@@ -42,7 +42,7 @@ class LocalTokenStore:
         directory: the directory that holds the file.
 
     Raises:
-        ConfigurationError: the file contains an entry that is not a token.
+        DamagedFile: the file contains an entry that is not a token.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -51,12 +51,8 @@ class LocalTokenStore:
         self.on_change: Callable[[str], None] = lambda token_id: None
         self.is_registry = False
         self.tokens_max = TOKENS_MAX
-        try:
-            self._stored = StoredEntries(directory, DELEGATION_TOKENS, "delegation tokens")
-            self._tokens.update({name: self._read(name, text) for name, text in self._stored.entries.items()})
-        except DamagedFile as error:
-            disk = directory.services.disk
-            raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
+        self._stored = StoredEntries(directory, DELEGATION_TOKENS, "delegation tokens")
+        self._tokens.update({name: self._read(name, text) for name, text in self._stored.entries.items()})
 
     def change(self, token_id: str, revise: Revise, done: TokenDone) -> None:
         revised: TokenInformation | None = None

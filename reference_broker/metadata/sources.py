@@ -25,6 +25,8 @@ from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks, ProducerIdBlocks
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Sources", "local_sources"]
@@ -70,21 +72,23 @@ def local_sources(
     """Return the sources of a single broker; see `LocalTopics` for the arguments.
 
     Raises:
-        ConfigurationError: the file of dynamic configurations contains an entry that cannot be configured, or the file
-            of delegation tokens one that is not a token, or of ACLs one that is not an ACL.
+        ConfigurationError: a file of dynamic configurations, quotas and credentials, tokens or ACLs is damaged.
     """
     directory = store.directory
     topics = LocalTopics(store, options, directory.services.timers, listeners, features, forget)
-    return Sources(
-        topics.metadata,
-        topics,
-        LocalConfigStore(directory),
-        LocalTokenStore(directory),
-        LocalEntityConfigs(directory),
-        LocalAclStore(directory) if options.authorizer_class_name else None,
-        LocalProducerIdBlocks(directory.producer_ids, directory.services),
-        store.new_uuid,
-        is_controller=lambda: True,
-        lost=topics.lost,
-        change_defaults=store.change_defaults,
-    )
+    try:
+        return Sources(
+            topics.metadata,
+            topics,
+            LocalConfigStore(directory),
+            LocalTokenStore(directory),
+            LocalEntityConfigs(directory),
+            LocalAclStore(directory) if options.authorizer_class_name else None,
+            LocalProducerIdBlocks(directory.producer_ids, directory.services),
+            store.new_uuid,
+            is_controller=lambda: True,
+            lost=topics.lost,
+            change_defaults=store.change_defaults,
+        )
+    except DamagedFile as error:
+        raise ConfigurationError("data_dir", directory.services.disk.describe(""), str(error)) from error

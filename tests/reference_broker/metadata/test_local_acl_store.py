@@ -14,10 +14,10 @@ import pytest
 from kafkawire.reference_broker.metadata.acl_store import DeletedAcl, DeletedAcls
 from kafkawire.reference_broker.metadata.local_acl_store import LocalAclStore
 from kafkawire.reference_broker.metadata.stored_entries import FILE_BYTES_MAX
-from kafkawire.reference_broker.storage.checkpoints import ACLS
+from kafkawire.reference_broker.storage.checkpoints import ACLS, DamagedFile
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
-from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.acls import (
     AccessControlEntry,
     AccessControlEntryFilter,
@@ -164,5 +164,5 @@ def test_a_disk_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_damaged_file_is_refused(line: str) -> None:
     bench = BrokerBench(MemoryDisk())
     replace_file(bench.disk, ACLS, f"{line}\n".encode())
-    with pytest.raises(ConfigurationError, match=r"acls is damaged: the entry .* is not an ACL"):
+    with pytest.raises(DamagedFile, match=r"acls is damaged: the entry .* is not an ACL"):
         LocalAclStore(bench.core.directory)

@@ -13,10 +13,10 @@ import pytest
 
 from kafkawire.reference_broker.metadata.entity_configs import DEFAULT, ConfigEntity, EntityConfigStore
 from kafkawire.reference_broker.metadata.local_entity_configs import LocalEntityConfigs
-from kafkawire.reference_broker.storage.checkpoints import ENTITY_CONFIGS
+from kafkawire.reference_broker.storage.checkpoints import ENTITY_CONFIGS, DamagedFile
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
-from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
 
@@ -114,5 +114,5 @@ def test_damage(content: bytes, text: str) -> None:
     disk = MemoryDisk()
     bench = BrokerBench(disk)
     replace_file(disk, ENTITY_CONFIGS, content)
-    with pytest.raises(ConfigurationError, match=text):
+    with pytest.raises(DamagedFile, match=text):
         opened(bench)
