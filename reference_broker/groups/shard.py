@@ -23,7 +23,7 @@ from kafkawire.reference_broker.groups.classic.members import ClassicMembers
 from kafkawire.reference_broker.groups.consumer.changes import Changes
 from kafkawire.reference_broker.groups.consumer.classic_protocol import ClassicProtocolMembers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
-from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_heartbeat
+from kafkawire.reference_broker.groups.consumer.heartbeats import Heartbeats, check_heartbeat
 from kafkawire.reference_broker.groups.consumer.records import group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.expiry import Expiry, is_empty
@@ -64,7 +64,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitValue,
 )
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
+from kafkawire.sdk.protocol.tables.enums import JOIN_GROUP_MEMBER_EPOCH, NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.storage.partitions import Partition
@@ -280,10 +280,10 @@ class GroupShard:
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
         is_other = group_id in self.share.groups or group_id in self.streams.groups
-        if is_other or (request.epoch != JOIN_EPOCH and classic is not None):
+        if is_other or (request.epoch != JOIN_GROUP_MEMBER_EPOCH and classic is not None):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        if request.epoch != JOIN_EPOCH:
-            kind = "Consumer group" if request.epoch > JOIN_EPOCH else "Group"
+        if request.epoch != JOIN_GROUP_MEMBER_EPOCH:
+            kind = "Consumer group" if request.epoch > JOIN_GROUP_MEMBER_EPOCH else "Group"
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         if classic is None:
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)

@@ -20,13 +20,14 @@ from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, Co
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kafkawire.sdk.protocol.tables.enums import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
+from kafkawire.sdk.protocol.tables.enums import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["JOIN_EPOCH", "Heartbeats", "check_heartbeat"]
-
-#: The epoch of a joining member.
-JOIN_EPOCH = 0
+__all__ = ["Heartbeats", "check_heartbeat"]
 
 #: The characters that Java's `String.trim` removes.
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
@@ -66,7 +67,7 @@ class Heartbeats:
         Raises:
             BrokerError: the member must correct its request, rejoin, or give up.
         """
-        if request.epoch < JOIN_EPOCH:
+        if request.epoch < JOIN_GROUP_MEMBER_EPOCH:
             return self._leave(group, request, now_ms)
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
@@ -91,7 +92,7 @@ class Heartbeats:
         )
         has_subscription = request.topics is not None or request.regex is not None
         is_full = request.rebalance_timeout_ms != _UNCHANGED_MS and has_subscription and request.owned is not None
-        if has_moved or is_full or request.epoch == JOIN_EPOCH:
+        if has_moved or is_full or request.epoch == JOIN_GROUP_MEMBER_EPOCH:
             response.assignment = ConsumerGroupHeartbeatResponse.Assignment(
                 [
                     ConsumerGroupHeartbeatResponse.TopicPartitions(topic_id, sorted(numbers))
@@ -103,7 +104,7 @@ class Heartbeats:
     def _member(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> tuple[ConsumerMember, str | None]:
         """Return the member that sent a heartbeat, and the id of the static member that it replaces."""
         member_id = request.member_id or self._new_id()
-        if request.epoch != JOIN_EPOCH:
+        if request.epoch != JOIN_GROUP_MEMBER_EPOCH:
             member = group.known(member_id, request.instance_id)
             _check_epoch(member, request)
             return member, None
@@ -122,7 +123,7 @@ class Heartbeats:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
             # The partitions stay assigned until the session ends, since a member with the same instance id may join.
-            epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
+            epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_GROUP_MEMBER_EPOCH)
             away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))
         else:
@@ -171,8 +172,10 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
     Raises:
         BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
-    is_joining = request.epoch == JOIN_EPOCH
-    needs_id = not request.may_lack_id or request.epoch > JOIN_EPOCH or request.epoch == LEAVE_GROUP_MEMBER_EPOCH
+    is_joining = request.epoch == JOIN_GROUP_MEMBER_EPOCH
+    needs_id = (
+        not request.may_lack_id or request.epoch > JOIN_GROUP_MEMBER_EPOCH or request.epoch == LEAVE_GROUP_MEMBER_EPOCH
+    )
     faults = (
         (needs_id and _is_blank(request.member_id), "MemberId can't be empty."),
         (_is_blank(request.group_id), "GroupId can't be empty."),
