@@ -38,6 +38,7 @@ from kafkawire.reference_broker.groups.records import (
     offset_tombstone,
     stored_group,
 )
+from kafkawire.reference_broker.groups.refusals import missing_group, other_type
 from kafkawire.reference_broker.groups.requests import Commit, ConsumerHeartbeat, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.share.group import ShareGroup
 from kafkawire.reference_broker.groups.share.operations import ShareOperations
@@ -75,6 +76,8 @@ R = TypeVar("R")
 
 #: A group of any type.
 Group = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
+
+G = TypeVar("G", ClassicGroup, ConsumerGroup, StreamsGroup)
 
 
 class GroupShard:
@@ -281,10 +284,9 @@ class GroupShard:
             return self._heartbeats.beat(group, request, now_ms)
         is_other = group_id in self.share.groups or group_id in self.streams.groups
         if is_other or (request.epoch != JOIN_GROUP_MEMBER_EPOCH and classic is not None):
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise other_type(group_id, "consumer")
         if request.epoch != JOIN_GROUP_MEMBER_EPOCH:
-            kind = "Consumer group" if request.epoch > JOIN_GROUP_MEMBER_EPOCH else "Group"
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+            raise missing_group(group_id, "Consumer group" if request.epoch > JOIN_GROUP_MEMBER_EPOCH else "Group")
         if classic is None:
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         if classic.state is GroupState.EMPTY:
@@ -346,7 +348,7 @@ class GroupShard:
             BrokerError: GROUP_ID_NOT_FOUND.
         """
         if group_id in self.share.groups:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise other_type(group_id, "consumer")
 
     def _topic_id(self, name: str) -> bytes:
         return self._topics[name].topic_id if name in self._topics else ZERO_UUID
@@ -374,7 +376,7 @@ class GroupShard:
         """
         group = self._group(group_id)
         if isinstance(group, ShareGroup):
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise other_type(group_id, "consumer")
         topics: set[str] | None = set()
         if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
             if not group.uses_consumer_protocol:
@@ -404,10 +406,7 @@ class GroupShard:
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND.
         """
-        group = self._group(group_id)
-        if not isinstance(group, ClassicGroup):
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        return Result(group)
+        return self._of_type(group_id, ClassicGroup, "classic")
 
     def find_consumer(self, group_id: str) -> Result[ConsumerGroup]:
         """Return a KIP-848 group.
@@ -415,10 +414,7 @@ class GroupShard:
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND.
         """
-        group = self._group(group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        return Result(group)
+        return self._of_type(group_id, ConsumerGroup, "consumer")
 
     def find_streams(self, group_id: str) -> Result[StreamsGroup]:
         """Return a streams group.
@@ -426,9 +422,12 @@ class GroupShard:
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND.
         """
+        return self._of_type(group_id, StreamsGroup, "streams")
+
+    def _of_type(self, group_id: str, kind: type[G], name: str) -> Result[G]:
         group = self._group(group_id)
-        if not isinstance(group, StreamsGroup):
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+        if not isinstance(group, kind):
+            raise other_type(group_id, name)
         return Result(group)
 
     def step_of_shares(self, step: Callable[[ShareOperations], R]) -> Result[R]:
@@ -496,7 +495,7 @@ class GroupShard:
     def _group(self, group_id: str) -> Group:
         group = self._find(group_id)
         if group is None:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise missing_group(group_id)
         return group
 
 

@@ -40,11 +40,10 @@ from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
 from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.refusals import full_group
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.reference_broker.work.computations import Computations
-from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Change", "Changes", "preferred_assignor"]
 
@@ -144,8 +143,7 @@ class Changes:
         """
         size_max = self._limits.group_consumer_max_size
         if len(group.members) >= size_max and member_id not in group.members:
-            text = f"The consumer group has reached its maximum capacity of {size_max} members."
-            raise BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            raise full_group("consumer", size_max)
 
     def replace_static(self, group: ConsumerGroup, holder: ConsumerMember, member_id: str) -> ConsumerMember:
         """Return the initial state of a member that replaces a static one."""

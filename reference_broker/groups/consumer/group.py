@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
+from kafkawire.reference_broker.groups.refusals import known_member
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -373,12 +374,7 @@ class ConsumerGroup:
                     ErrorCode.FENCED_INSTANCE_ID,
                     f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}.",
                 )
-        member = self.members.get(member_id)
-        if member is None:
-            raise BrokerError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
+        return known_member(self.group_id, self.members, member_id)
 
     def check_commit(
         self,

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGr
 from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.deadlines import Deadline
 from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.refusals import wrong_epoch
 from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, ConsumerHeartbeat, GroupLimits
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
@@ -154,12 +155,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     is_behind = request.epoch == member.previous_epoch and request.epoch < member.epoch
     if is_behind and request.owned is not None and _is_part(request.owned, member.assigned):
         return
-    size = "greater" if request.epoch > member.epoch else "smaller"
-    text = (
-        f"The consumer group member has a {size} member epoch ({request.epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+    raise wrong_epoch("consumer", request.epoch, member.epoch)
 
 
 def _is_part(owned: Partitions, assigned: Partitions) -> bool:

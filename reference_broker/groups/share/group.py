@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, Partitions
+from kafkawire.reference_broker.groups.refusals import known_member
 from kafkawire.reference_broker.groups.share.state_partitions import StatePartitions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -137,11 +138,7 @@ class ShareGroup:
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID.
         """
-        member = self.members.get(member_id)
-        if member is None:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-        return member
+        return known_member(self.group_id, self.members, member_id)
 
     def check_empty(self) -> None:
         """Check that the group has no members.

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Sha
 from kafkawire.reference_broker.groups.consumer.group import Partitions
 from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.refusals import full_group, missing_group, other_type, wrong_epoch
 from kafkawire.reference_broker.groups.share.group import ShareGroup, ShareMember
 from kafkawire.reference_broker.groups.share.records import (
     current_record,
@@ -41,7 +42,6 @@ from kafkawire.reference_broker.groups.share.simple_assignor import ShareSubscri
 from kafkawire.reference_broker.groups.share.state_partitions import StatePartitions, TopicStates
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.reference_broker.shares.limits import ShareLimits
-from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kafkawire.sdk.protocol.tables.enums import JOIN_GROUP_MEMBER_EPOCH, LEAVE_GROUP_MEMBER_EPOCH, UNKNOWN_OFFSET
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -155,15 +155,14 @@ class ShareOperations:
         if group is not None:
             return group
         if self._is_other(group_id):
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+            raise other_type(group_id, "share")
         if not may_create:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            raise missing_group(group_id, "Share group")
         return ShareGroup(group_id)
 
     def _check_room(self, group: ShareGroup, member_id: str) -> None:
         if len(group.members) >= self._limits.size_max and member_id not in group.members:
-            text = f"The share group has reached its maximum capacity of {self._limits.size_max} members."
-            raise BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            raise full_group("share", self._limits.size_max)
 
     def _write_member(
         self, group: ShareGroup, member: ShareMember, updated: ShareMember
@@ -285,8 +284,8 @@ class ShareOperations:
         """
         group = self.groups.get(group_id)
         if group is None:
-            kind = "is not a share group." if self._is_other(group_id) else "not found."
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {kind}")
+            is_other = self._is_other(group_id)
+            raise other_type(group_id, "share") if is_other else missing_group(group_id)
         return group
 
     def states_to_delete(self, group_id: str) -> Partitions:
@@ -401,16 +400,8 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
     """Check a member's epoch; the previous one is valid too, since a response may have been lost."""
     if epoch in (JOIN_GROUP_MEMBER_EPOCH, member.epoch):
         return
-    must = "The member must abandon all its partitions and rejoin."
     if epoch > member.epoch:
-        text = (
-            f"The share group member has a greater member epoch ({epoch}) than the one known by the group coordinator "
-            f"({member.epoch}). {must}"
-        )
-        raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+        raise wrong_epoch("share", epoch, member.epoch)
     if epoch != member.previous_epoch:
-        text = (
-            f"The share group member has a smaller member epoch ({epoch}) than the one known by the group coordinator "
-            f"({member.epoch}), and it does not match the previous member epoch ({member.previous_epoch}). {must}"
-        )
-        raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+        detail = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        raise wrong_epoch("share", epoch, member.epoch, detail)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
+from kafkawire.reference_broker.groups.refusals import known_member
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.reference_broker.groups.streams.configured_topology import ConfiguredTopology
 from kafkawire.reference_broker.groups.streams.topology import Topology
@@ -369,11 +370,7 @@ class StreamsGroup:
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID.
         """
-        member = self.members.get(member_id)
-        if member is None:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-        return member
+        return known_member(self.group_id, self.members, member_id)
 
     def check_commit(
         self, member_id: str, epoch: int, partitions: Collection[Partition] = (), *, knows_epochs: bool = True

@@ -14,6 +14,7 @@ from typing import Final
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
 from kafkawire.reference_broker.groups.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.refusals import full_group, missing_group, other_type, wrong_epoch
 from kafkawire.reference_broker.groups.streams.configured_topology import ConfiguredTopology, configured
 from kafkawire.reference_broker.groups.streams.endpoints import partitions_by_endpoint
 from kafkawire.reference_broker.groups.streams.group import (
@@ -186,14 +187,13 @@ class StreamsOperations:
         group = self.groups.get(group_id)
         if group is None:
             if self._make_room(group_id, is_joining):
-                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+                raise other_type(group_id, "streams")
             if not is_joining:
-                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+                raise missing_group(group_id, "Streams group")
             group = StreamsGroup(group_id)
         size_max = self._limits.size_max
         if is_joining and len(group.members) >= size_max:
-            text = f"The streams group has reached its maximum capacity of {size_max} members."
-            raise BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            raise full_group("streams", size_max)
         return group
 
     def _response(
@@ -225,8 +225,7 @@ class StreamsOperations:
         group = self.groups.get(group_id)
         if group is None:
             is_other = self._make_room(group_id, False)
-            text = f"Group {group_id} is not a streams group." if is_other else f"Group {group_id} not found."
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+            raise other_type(group_id, "streams") if is_other else missing_group(group_id)
         if request.wants_shutdown:
             group.shutdown_member_id = group.shutdown_member_id or request.member_id
         self._fence(group, group.known(request.member_id))
@@ -422,12 +421,7 @@ def _check_epoch(member: StreamsMember, request: StreamsHeartbeat) -> None:
     is_behind = epoch == member.previous_epoch and epoch < member.epoch
     if is_behind and request.owned is not None and request.owned.is_part_of(member.assigned):
         return
-    size = "greater" if epoch > member.epoch else "smaller"
-    text = (
-        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+    raise wrong_epoch("streams", epoch, member.epoch)
 
 
 def _check_tasks(found: ConfiguredTopology, owned: Tasks) -> None:

@@ -1,0 +1,71 @@
+"""Errors that all types of groups have in common, in Kafka's words.
+
+Source: `GroupMetadataManager`, `GroupCoordinatorService` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["full_group", "known_member", "missing_group", "other_type", "wrong_epoch"]
+
+M = TypeVar("M")
+
+
+def missing_group(group_id: str, kind: str = "Group") -> BrokerError:
+    """Return the error for a group that does not exist.
+
+    Args:
+        group_id: the group's id.
+        kind: what was looked for: `Share group`.
+    """
+    return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+
+
+def other_type(group_id: str, kind: str) -> BrokerError:
+    """Return the error for a group of another type.
+
+    Args:
+        group_id: the group's id.
+        kind: the type that was looked for: `share`.
+    """
+    return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind} group.")
+
+
+def full_group(kind: str, size_max: int) -> BrokerError:
+    """Return the error for a group that has as many members as it may have."""
+    text = f"The {kind} group has reached its maximum capacity of {size_max} members."
+    return BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
+
+def known_member(group_id: str, members: Mapping[str, M], member_id: str) -> M:
+    """Return a member.
+
+    Raises:
+        BrokerError: UNKNOWN_MEMBER_ID.
+    """
+    member = members.get(member_id)
+    if member is None:
+        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+    return member
+
+
+def wrong_epoch(kind: str, epoch: int, known_epoch: int, detail: str = "") -> BrokerError:
+    """Return the error for a heartbeat with the wrong epoch.
+
+    Args:
+        kind: the type of the group.
+        epoch: the epoch in the heartbeat.
+        known_epoch: the member's epoch.
+        detail: what else is wrong, from the comma on.
+    """
+    size = "greater" if epoch > known_epoch else "smaller"
+    text = (
+        f"The {kind} group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({known_epoch}){detail}. The member must abandon all its partitions and rejoin."
+    )
+    return BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
