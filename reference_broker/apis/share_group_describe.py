@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kafkawire.reference_broker.groups.consumer.group import Partitions
 from kafkawire.reference_broker.groups.share.group import ShareGroup
@@ -13,18 +14,15 @@ from kafkawire.reference_broker.groups.share.share_groups import ShareGroups
 from kafkawire.reference_broker.groups.share.simple_assignor import SIMPLE_ASSIGNOR
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
-from kafkawire.reference_broker.requests.authorized_operations import authorized_operations
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
+from kafkawire.reference_broker.requests.described_groups import GroupDescriptions, describe_groups
 from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -42,32 +40,10 @@ def handle(
 ) -> Work[Message | DelayedOperation]:
     """Handle ShareGroupDescribe."""
 
-    def may_describe(topic: str) -> bool:
-        return authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+    def describe(group_id: str, put: Callable[[Described], None]) -> None:
+        share_groups.describe(group_id, lambda outcome: put(_described(metadata, group_id, outcome)), call.now_ms)
 
-    def ask(group_id: str, put: Callable[[Described], None]) -> None:
-        def answer(outcome: ShareGroup | BrokerError) -> None:
-            described = _described(metadata, group_id, outcome)
-            if request.include_authorized_operations and not described.error_code:
-                described.authorized_operations = authorized_operations(authorizer, call, ResourceType.GROUP, group_id)
-            if authorizer.acls is not None and not all(map(may_describe, _topics(described))):
-                reason = "The group has described topic(s) that the client is not authorized to describe."
-                described = Described(ErrorCode.TOPIC_AUTHORIZATION_FAILED, reason, group_id)
-            put(described)
-
-        if authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
-            share_groups.describe(group_id, answer, call.now_ms)
-        else:
-            put(Described(ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id))
-
-    return (
-        yield from collect_with_repetitions(
-            call,
-            request.group_ids,
-            ask,
-            lambda found: ShareGroupDescribeResponse(groups=sorted(found, key=_is_described)),
-        )
-    )
+    return (yield from describe_groups(call, request, authorizer, _DESCRIPTIONS, describe))
 
 
 def _topics(described: Described) -> set[str]:
@@ -75,9 +51,12 @@ def _topics(described: Described) -> set[str]:
     return {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
 
 
-def _is_described(group: Described) -> bool:
-    """Return whether the client may describe a group; others come first, as in Kafka."""
-    return group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+_DESCRIPTIONS: Final = GroupDescriptions(
+    Described,
+    _topics,
+    "The group has described topic(s) that the client is not authorized to describe.",
+    lambda found: ShareGroupDescribeResponse(groups=found),
+)
 
 
 def _described(metadata: MetadataCache, group_id: str, outcome: ShareGroup | BrokerError) -> Described:

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.streams.group import NO_TASKS, StreamsGroup, StreamsMember, TaskNumbers, Tasks
 from kafkawire.reference_broker.groups.streams.topology import InternalTopic
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
-from kafkawire.reference_broker.requests.authorized_operations import authorized_operations
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
+from kafkawire.reference_broker.requests.described_groups import GroupDescriptions, describe_groups
 from kafkawire.reference_broker.security.authorizer import Authorizer
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
@@ -24,7 +24,6 @@ from kafkawire.sdk.protocol.messages.streams_group_describe import (
 )
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import AclOperation, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -39,34 +38,13 @@ def handle(
 ) -> Work[Message | DelayedOperation]:
     """Handle StreamsGroupDescribe."""
 
-    def may_describe(topic: str) -> bool:
-        return authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
-
-    def ask(group_id: str, put: Callable[[Described], None]) -> None:
-        def answer(outcome: StreamsGroup | BrokerError) -> None:
-            described = _described(group_id, outcome)
-            if request.include_authorized_operations and not described.error_code:
-                described.authorized_operations = authorized_operations(authorizer, call, ResourceType.GROUP, group_id)
-            if authorizer.acls is not None and not all(map(may_describe, _topics(described))):
-                reason = "The described group uses topics that the client is not authorized to describe."
-                described = Described(ErrorCode.TOPIC_AUTHORIZATION_FAILED, reason, group_id)
-            put(described)
-
-        if not authorizer.allows(call, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
-            put(Described(ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id))
-        elif not group_id:
-            put(Described(ErrorCode.INVALID_GROUP_ID, group_id=group_id))
+    def describe(group_id: str, put: Callable[[Described], None]) -> None:
+        if group_id:
+            groups.describe_streams(group_id, lambda outcome: put(_described(group_id, outcome)), call.now_ms)
         else:
-            groups.describe_streams(group_id, answer, call.now_ms)
+            put(Described(ErrorCode.INVALID_GROUP_ID, group_id=group_id))
 
-    return (
-        yield from collect_with_repetitions(
-            call,
-            request.group_ids,
-            ask,
-            lambda found: StreamsGroupDescribeResponse(groups=sorted(found, key=_is_described)),
-        )
-    )
+    return (yield from describe_groups(call, request, authorizer, _DESCRIPTIONS, describe))
 
 
 def _topics(described: Described) -> set[str]:
@@ -83,9 +61,12 @@ def _topics(described: Described) -> set[str]:
     }
 
 
-def _is_described(group: Described) -> bool:
-    """Return whether the client may describe a group; others come first, as in Kafka."""
-    return group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+_DESCRIPTIONS: Final = GroupDescriptions(
+    Described,
+    _topics,
+    "The described group uses topics that the client is not authorized to describe.",
+    lambda found: StreamsGroupDescribeResponse(groups=found),
+)
 
 
 def _described(group_id: str, outcome: StreamsGroup | BrokerError) -> Described:
