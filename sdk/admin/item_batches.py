@@ -10,7 +10,8 @@ Source: Apache Kafka, `AdminApiDriver`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol
 
 from kafkawire.sdk.admin.descriptions import Item, ItemResults, Value
@@ -23,7 +24,7 @@ from kafkawire.sdk.routing.requests import lacking
 from kafkawire.sdk.routing.retry import may_pass
 from kafkawire.sdk.transport.timing import sleep_ms, together
 
-__all__ = ["AT_ONCE_MAX", "Ask", "Placed", "Places", "answered", "in_batches", "one_by_one"]
+__all__ = ["AT_ONCE_MAX", "Ask", "Placed", "Places", "answered", "in_batches", "in_parallel", "one_by_one"]
 
 #: The maximum number of requests of one operation that are in flight if each item needs a request of its own: enough to
 #: keep every broker busy, and far below the router's limit, which other operations share.
@@ -95,15 +96,29 @@ async def in_batches(
     wanted = dict.fromkeys(items)
     if wanted:
         await batches.run(wanted)
-    values: dict[Item, Value] = {}
-    errors: dict[Item, KafkaWireError] = {}
-    for item in wanted:
-        outcome = batches.outcomes[item]
-        if isinstance(outcome, KafkaWireError):
-            errors[item] = outcome
-        else:
-            values[item] = outcome
-    return ItemResults(values, errors)
+    return _results(wanted, batches.outcomes)
+
+
+async def in_parallel(
+    operations: Operations, items: Iterable[Item], ask: Callable[[Item, int], Awaitable[Value]]
+) -> ItemResults[Item, Value]:
+    """Send a request for each item, which the router repeats and takes to the responsible broker.
+
+    Args:
+        operations: knows the deadline.
+        items: the items; repetitions are ignored.
+        ask: asks about one item until a deadline in ms, and raises its error.
+
+    Returns:
+        The value or the error of each item, in the order given.
+
+    Raises:
+        Closed: the client was closed.
+    """
+    deadline_ms = operations.attempts().deadline_ms
+    assert deadline_ms is not None
+    wanted = dict.fromkeys(items)
+    return _results(wanted, await _outcomes(list(wanted), ask, deadline_ms))
 
 
 def one_by_one(ask: Callable[[int, Item, int], Awaitable[Value]]) -> Ask[Item, Value]:
@@ -114,21 +129,41 @@ def one_by_one(ask: Callable[[int, Item, int], Awaitable[Value]]) -> Ask[Item, V
     """
 
     async def ask_all(node_id: int, batch: list[Item], deadline_ms: int) -> dict[Item, Value | KafkaWireError]:
-        found: dict[Item, Value | KafkaWireError] = {}
-
-        async def one(item: Item) -> None:
-            try:
-                found[item] = await ask(node_id, item, deadline_ms)
-            except Closed:
-                raise
-            except KafkaWireError as error:
-                found[item] = error
-
-        for start in range(0, len(batch), AT_ONCE_MAX):
-            await together(map(one, batch[start : start + AT_ONCE_MAX]))
-        return found
+        return await _outcomes(batch, partial(ask, node_id), deadline_ms)
 
     return ask_all
+
+
+async def _outcomes(
+    items: Sequence[Item], ask: Callable[[Item, int], Awaitable[Value]], deadline_ms: int
+) -> dict[Item, Value | KafkaWireError]:
+    """Ask about items, each with a request of its own, and return their values and errors."""
+    found: dict[Item, Value | KafkaWireError] = {}
+
+    async def one(item: Item) -> None:
+        try:
+            found[item] = await ask(item, deadline_ms)
+        except Closed:  # the client has ended, so the whole operation fails
+            raise
+        except KafkaWireError as error:
+            found[item] = error
+
+    for start in range(0, len(items), AT_ONCE_MAX):
+        await together(map(one, items[start : start + AT_ONCE_MAX]))
+    return found
+
+
+def _results(items: Iterable[Item], outcomes: Mapping[Item, Value | KafkaWireError]) -> ItemResults[Item, Value]:
+    """Return the value or the error of each item, in order."""
+    values: dict[Item, Value] = {}
+    errors: dict[Item, KafkaWireError] = {}
+    for item in items:
+        outcome = outcomes[item]
+        if isinstance(outcome, KafkaWireError):
+            errors[item] = outcome
+        else:
+            values[item] = outcome
+    return ItemResults(values, errors)
 
 
 def answered(response: Message, found: Mapping[Item, Any], batch: Iterable[Item], noun: str) -> dict[Item, Any]:
@@ -185,7 +220,7 @@ class _Batches(Generic[Item, Value]):
     async def _attempt(self, batch: Collection[Item], failures: int) -> None:
         try:
             placed = await self._places.find(batch, self._deadline_ms, is_first=not failures)
-        except Closed:  # the client has ended, so the whole operation fails
+        except Closed:
             raise
         except KafkaWireError as error:
             for item in batch:

@@ -8,26 +8,24 @@ Source: KIP-113 (JBOD), KIP-827 (sizes of volumes), KIP-1066 (cordoned directori
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kafkawire.sdk.admin.descriptions import (
-    Item,
     ItemResults,
     LogDir,
     LogDirReplica,
     ReplicaLogDirs,
     TopicPartitionReplica,
-    Value,
 )
+from kafkawire.sdk.admin.item_batches import in_parallel
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Node
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import by_topic, check, lacking
-from kafkawire.sdk.transport.timing import together
 
 __all__ = ["alter_replica_log_dirs", "describe_log_dirs", "describe_replica_log_dirs"]
 
@@ -43,17 +41,18 @@ async def describe_log_dirs(
         await operations.describe(())
         node_ids = operations.router.metadata.brokers
 
-    async def of_node(node_id: int) -> dict[str, LogDir]:
+    async def of_node(node_id: int, deadline_ms: int) -> dict[str, LogDir]:
         detail = f"log directories of node {node_id}"
         response = await operations.request(
             Node(node_id),
             versioned(messages.DescribeLogDirsRequest(topics=None)),
             messages.DescribeLogDirsResponse,
             lambda response: check(_code_of(response), detail),
+            deadline_ms=deadline_ms,
         )
         return {result.log_dir: _log_dir(result, detail) for result in response.results}
 
-    return await _of_each(node_ids, of_node)
+    return await in_parallel(operations, node_ids, of_node)
 
 
 async def describe_replica_log_dirs(
@@ -66,13 +65,14 @@ async def describe_replica_log_dirs(
     for topic, number, node_id in wanted:
         by_node.setdefault(node_id, []).append(TopicPartition(topic, number))
 
-    async def of_node(node_id: int) -> dict[TopicPartition, ReplicaLogDirs]:
+    async def of_node(node_id: int, deadline_ms: int) -> dict[TopicPartition, ReplicaLogDirs]:
         topics = [kind.DescribableLogDirTopic(topic, numbers) for topic, numbers in by_topic(by_node[node_id]).items()]
         response = await operations.request(
             Node(node_id),
             versioned(kind(topics)),
             messages.DescribeLogDirsResponse,
             lambda response: check(_code_of(response), f"log directories of node {node_id}"),
+            deadline_ms=deadline_ms,
         )
         found = dict.fromkeys(by_node[node_id], ReplicaLogDirs(None, None, None, None))
         for result in response.results:
@@ -89,7 +89,7 @@ async def describe_replica_log_dirs(
                     found[partition] = known
         return found
 
-    nodes = await _of_each(by_node, of_node)
+    nodes = await in_parallel(operations, by_node, of_node)
     values: dict[TopicPartitionReplica, ReplicaLogDirs] = {}
     errors: dict[TopicPartitionReplica, KafkaWireError] = {}
     for replica in wanted:
@@ -109,7 +109,7 @@ async def alter_replica_log_dirs(
         place = TopicPartition(replica.topic, replica.partition)
         by_node.setdefault(replica.node_id, {}).setdefault(log_dir, []).append(place)
 
-    async def on_node(node_id: int) -> dict[TopicPartition, int]:
+    async def on_node(node_id: int, deadline_ms: int) -> dict[TopicPartition, int]:
         asked = by_node[node_id]
 
         def read(response: messages.AlterReplicaLogDirsResponse) -> None:
@@ -119,11 +119,11 @@ async def alter_replica_log_dirs(
                     raise lacking(response, f"partition {partition}")
 
         response = await operations.request(
-            Node(node_id), versioned(_moves(asked)), messages.AlterReplicaLogDirsResponse, read
+            Node(node_id), versioned(_moves(asked)), messages.AlterReplicaLogDirsResponse, read, deadline_ms=deadline_ms
         )
         return _codes(response)
 
-    nodes = await _of_each(by_node, on_node)
+    nodes = await in_parallel(operations, by_node, on_node)
     values: dict[TopicPartitionReplica, None] = {}
     errors: dict[TopicPartitionReplica, KafkaWireError] = {}
     for replica, log_dir in moves.items():
@@ -136,27 +136,6 @@ async def alter_replica_log_dirs(
         else:
             errors[replica] = BrokerError(code, f"move of {replica} to {log_dir}")
     return ItemResults(values, errors)
-
-
-async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Value]]) -> ItemResults[Item, Value]:
-    """Request several items in parallel, and collect each item's value or error."""
-
-    values: dict[Item, Value] = {}
-    errors: dict[Item, KafkaWireError] = {}
-
-    async def one(item: Item) -> None:
-        try:
-            values[item] = await ask(item)
-        except Closed:  # the client has ended, so the whole call fails
-            raise
-        except KafkaWireError as error:
-            errors[item] = error
-
-    await together(map(one, items))
-    return ItemResults(
-        {item: values[item] for item in items if item in values},
-        {item: errors[item] for item in items if item in errors},
-    )
 
 
 def _code_of(response: messages.DescribeLogDirsResponse) -> int:

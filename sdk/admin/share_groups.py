@@ -9,11 +9,12 @@ Source: KIP-932; Apache Kafka, `DescribeShareGroupsHandler`, `ListShareGroupOffs
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from kafkawire.sdk.admin.authorized_operations import authorized_operations
-from kafkawire.sdk.admin.descriptions import ItemResults
+from kafkawire.sdk.admin.descriptions import Item, ItemResults
+from kafkawire.sdk.admin.item_batches import in_parallel
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.share_group_descriptions import (
     ShareGroupDescription,
@@ -21,7 +22,7 @@ from kafkawire.sdk.admin.share_group_descriptions import (
     SharePartitionOffset,
 )
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.groups.requests import group_in
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
@@ -30,7 +31,6 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Coordinator
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import by_topic, check, error_text, lacking
-from kafkawire.sdk.transport.timing import together
 
 __all__ = [
     "alter_share_group_offsets",
@@ -39,9 +39,6 @@ __all__ = [
     "describe_share_groups",
     "list_share_group_offsets",
 ]
-
-Item = TypeVar("Item")
-Value = TypeVar("Value")
 
 #: An item, its error code and the broker's message about the error.
 _Result = tuple[Item, int, str | None]
@@ -55,7 +52,7 @@ async def describe_share_groups(
 ) -> ItemResults[str, ShareGroupDescription]:
     """Return share groups; see `Admin.describe_share_groups`."""
 
-    async def describe(group_id: str) -> ShareGroupDescription:
+    async def describe(group_id: str, deadline_ms: int) -> ShareGroupDescription:
         def read(response: messages.ShareGroupDescribeResponse) -> None:
             group = group_in(response, response.groups, group_id)
             check(group.error_code, error_text(f"share group {group_id}", group.error_message))
@@ -65,10 +62,11 @@ async def describe_share_groups(
             versioned(messages.ShareGroupDescribeRequest([group_id], include_authorized_operations)),
             messages.ShareGroupDescribeResponse,
             read,
+            deadline_ms=deadline_ms,
         )
         return _description(group_in(response, response.groups, group_id))
 
-    return await _of_each(group_ids, describe)
+    return await in_parallel(operations, group_ids, describe)
 
 
 async def list_share_group_offsets(
@@ -156,7 +154,7 @@ async def delete_share_group_offsets(
 async def delete_share_groups(operations: Operations, group_ids: Collection[str]) -> ItemResults[str, None]:
     """Delete share groups; see `Admin.delete_share_groups`."""
 
-    async def delete(group_id: str) -> None:
+    async def delete(group_id: str, deadline_ms: int) -> None:
         def read(response: messages.DeleteGroupsResponse) -> None:
             check(group_in(response, response.results, group_id).error_code, f"share group {group_id}")
 
@@ -165,34 +163,14 @@ async def delete_share_groups(operations: Operations, group_ids: Collection[str]
             versioned(messages.DeleteGroupsRequest([group_id])),
             messages.DeleteGroupsResponse,
             read,
+            deadline_ms=deadline_ms,
         )
 
-    return await _of_each(group_ids, delete)
+    return await in_parallel(operations, group_ids, delete)
 
 
 def _coordinator(group_id: str) -> Coordinator:
     return Coordinator(enums.CoordinatorType.GROUP, group_id)
-
-
-async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Value]]) -> ItemResults[Item, Value]:
-    """Ask about several items in parallel, and collect each item's value or error."""
-    values: dict[Item, Value] = {}
-    errors: dict[Item, KafkaWireError] = {}
-
-    async def one(item: Item) -> None:
-        try:
-            values[item] = await ask(item)
-        except Closed:  # the client has ended, so the whole call fails
-            raise
-        except KafkaWireError as error:
-            errors[item] = error
-
-    chosen = dict.fromkeys(items)
-    await together(map(one, chosen))
-    return ItemResults(
-        {item: values[item] for item in chosen if item in values},
-        {item: errors[item] for item in chosen if item in errors},
-    )
 
 
 def _check(code: int, detail: str) -> None:

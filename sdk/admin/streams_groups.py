@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kafkawire.sdk.admin.descriptions import ItemResults
+from kafkawire.sdk.admin.item_batches import in_parallel
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.streams_group_descriptions import (
     StreamsGroupDescription,
@@ -20,13 +21,11 @@ from kafkawire.sdk.admin.streams_group_descriptions import (
     StreamsTopic,
 )
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.errors import Closed, KafkaWireError
 from kafkawire.sdk.groups.requests import group_in
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.routing.call import Coordinator
 from kafkawire.sdk.routing.requests import check, error_text
-from kafkawire.sdk.transport.timing import together
 
 __all__ = ["describe_streams_groups"]
 
@@ -37,31 +36,22 @@ async def describe_streams_groups(
     operations: Operations, group_ids: Collection[str]
 ) -> ItemResults[str, StreamsGroupDescription]:
     """Return streams groups; see `Admin.describe_streams_groups`."""
-    values: dict[str, StreamsGroupDescription] = {}
-    errors: dict[str, KafkaWireError] = {}
 
-    async def describe(group_id: str) -> None:
+    async def describe(group_id: str, deadline_ms: int) -> StreamsGroupDescription:
         def read(response: messages.StreamsGroupDescribeResponse) -> None:
             group = group_in(response, response.groups, group_id)
             check(group.error_code, error_text(f"streams group {group_id}", group.error_message))
 
-        try:
-            response = await operations.request(
-                Coordinator(enums.CoordinatorType.GROUP, group_id),
-                versioned(messages.StreamsGroupDescribeRequest([group_id])),
-                messages.StreamsGroupDescribeResponse,
-                read,
-            )
-        except Closed:
-            raise
-        except KafkaWireError as error:
-            errors[group_id] = error
-        else:
-            values[group_id] = _description(group_in(response, response.groups, group_id))
+        response = await operations.request(
+            Coordinator(enums.CoordinatorType.GROUP, group_id),
+            versioned(messages.StreamsGroupDescribeRequest([group_id])),
+            messages.StreamsGroupDescribeResponse,
+            read,
+            deadline_ms=deadline_ms,
+        )
+        return _description(group_in(response, response.groups, group_id))
 
-    asked = dict.fromkeys(group_ids)
-    await together(describe(group_id) for group_id in asked)
-    return ItemResults({name: values[name] for name in asked if name in values}, errors)
+    return await in_parallel(operations, group_ids, describe)
 
 
 def _description(group: Response.DescribedGroup) -> StreamsGroupDescription:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from kafkawire.sdk.admin import item_batches
-from kafkawire.sdk.admin.item_batches import AT_ONCE_MAX, Placed, answered, in_batches, one_by_one
+from kafkawire.sdk.admin.item_batches import AT_ONCE_MAX, Placed, answered, in_batches, in_parallel, one_by_one
 from kafkawire.sdk.client import operations
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.errors import (
@@ -268,6 +268,34 @@ def test_an_api_that_takes_one_item() -> None:
 
     with pytest.raises(Closed):
         run(items, Scripted(dict.fromkeys(items, 1)), one_by_one(ends))
+
+
+def test_a_request_for_each_item() -> None:
+    running = most = 0
+    deadlines = set()
+
+    async def ask(item: str, deadline_ms: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        deadlines.add(deadline_ms)
+        await asyncio.sleep(0)
+        running -= 1
+        if item == "3":
+            raise DENIED
+        return int(item)
+
+    items = [str(number) for number in range(2 * AT_ONCE_MAX + 1)]
+    results = asyncio.run(in_parallel(calls(), [*items, *items], ask))
+    assert results.errors == {"3": DENIED}
+    assert list(results.values.items()) == [(item, int(item)) for item in items if item != "3"]
+    assert (most, len(deadlines)) == (AT_ONCE_MAX, 1)
+
+    async def ends(item: str, deadline_ms: int) -> int:
+        raise Closed("closed")
+
+    with pytest.raises(Closed):
+        asyncio.run(in_parallel(calls(), items, ends))
 
 
 def test_ten_thousand_items() -> None:
