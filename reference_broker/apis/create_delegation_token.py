@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation
 from kafkawire.reference_broker.metadata.principal import ANONYMOUS, USER, KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later

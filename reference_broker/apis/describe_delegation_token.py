@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation
 from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.token_requests import may_send_token_requests

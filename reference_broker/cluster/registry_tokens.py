@@ -17,7 +17,7 @@ from typing import Final
 from kafkawire.reference_broker.cluster.change_notifications import ChangeNotifications
 from kafkawire.reference_broker.cluster.registry_failures import broker_error
 from kafkawire.reference_broker.cluster.startup import node_acl
-from kafkawire.reference_broker.metadata.delegation_tokens import (
+from kafkawire.reference_broker.metadata.token_store import (
     Revise,
     TokenDone,
     TokenInformation,

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kafkawire.reference_broker.metadata.delegation_tokens import (
+from kafkawire.reference_broker.metadata.stored_entries import StoredEntries
+from kafkawire.reference_broker.metadata.token_store import (
     Revise,
     TokenDone,
     TokenInformation,
     stored_token,
     token_of,
 )
-from kafkawire.reference_broker.metadata.stored_entries import StoredEntries
 from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS, DamagedFile
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.sdk.errors import BrokerError

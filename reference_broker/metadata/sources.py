@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.acl_store import AclStore
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenStore
 from kafkawire.reference_broker.metadata.entity_configs import EntityConfigStore
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.local_acl_store import LocalAclStore
@@ -23,6 +22,7 @@ from kafkawire.reference_broker.metadata.local_token_store import LocalTokenStor
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks, ProducerIdBlocks
+from kafkawire.reference_broker.metadata.token_store import TokenStore
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile

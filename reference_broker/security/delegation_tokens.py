@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation, TokenStore
 from kafkawire.reference_broker.metadata.principal import KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation, TokenStore
 from kafkawire.reference_broker.security.credentials import TokenCredential
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError

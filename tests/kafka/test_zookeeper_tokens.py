@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafkawire.reference_broker.cluster.registry_tokens import RegistryTokens
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation, stored_token
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation, stored_token
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BrokerError

@@ -11,8 +11,8 @@ import pytest
 from kafkawire.reference_broker.cluster.change_notifications import EXPIRATION_MS, RETRY_MS
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
 from kafkawire.reference_broker.cluster.registry_tokens import RegistryTokens
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation, stored_token
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation, stored_token
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

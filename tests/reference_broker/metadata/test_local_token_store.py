@@ -9,7 +9,7 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation, TokenStore
+from kafkawire.reference_broker.metadata.token_store import TokenInformation, TokenStore
 from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk

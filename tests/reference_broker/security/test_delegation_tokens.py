@@ -13,8 +13,8 @@ import hmac
 
 import pytest
 
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation
 from kafkawire.reference_broker.security.credentials import TokenCredentials
 from kafkawire.reference_broker.security.delegation_tokens import TokenRequest
 from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS

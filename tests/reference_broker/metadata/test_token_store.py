@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.metadata.delegation_tokens import TokenInformation, stored_token, token_of
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
+from kafkawire.reference_broker.metadata.token_store import TokenInformation, stored_token, token_of
 from kafkawire.sdk.protocol.tables.znodes import DELEGATION_TOKEN
 
 ALICE, BOB, CAROL = (KafkaPrincipal(USER, name) for name in ("alice", "bob", "carol"))
