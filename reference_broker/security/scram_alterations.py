@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kafkawire.reference_broker.metadata.config_store import Revise
-from kafkawire.reference_broker.security.scram_credentials import MECHANISMS, credential_of, credential_text
+from kafkawire.reference_broker.security.scram_credentials import MECHANISMS, credential_text
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from kafkawire.sdk.protocol.scram import credential_of
 from kafkawire.sdk.protocol.tables.enums import SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -131,8 +132,8 @@ def _revision(alterations: Sequence[_Alteration]) -> Revise:
         if isinstance(each, Deletion):
             changes[mechanism] = None
         else:
-            salt, salted_password = bytes(each.salt), bytes(each.salted_password)
-            changes[mechanism] = credential_text(credential_of(mechanism, salt, salted_password, each.iterations))
+            salted, salt = bytes(each.salted_password), bytes(each.salt)
+            changes[mechanism] = credential_text(credential_of(mechanism, salted, salt, each.iterations))
 
     def revise(before: Mapping[str, str]) -> Mapping[str, str]:
         after = {key: value for key, value in before.items() if changes.get(key, "") is not None}

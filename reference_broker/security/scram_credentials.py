@@ -1,16 +1,14 @@
-"""SCRAM credentials of users: how they are computed from a salted password, and the form in which they are stored.
+"""The SCRAM credentials of users: the form in which they are stored, and how they are looked up.
 
     SCRAM-SHA-256   salt=…,stored_key=…,server_key=…,iterations=4096       in base64, among the user's configurations
 
-Source: RFC 5802; `ScramFormatter`, `ScramCredentialUtils` in Apache Kafka.
+Source: `ScramCredentialUtils` in Apache Kafka.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -19,24 +17,14 @@ from kafkawire.reference_broker.metadata.entity_configs import EntityConfigStore
 from kafkawire.reference_broker.security.credentials import ScramCredential
 from kafkawire.sdk.protocol.tables.enums import ScramMechanism
 
-__all__ = ["MECHANISMS", "StoredScramCredentials", "credential_of", "credential_text", "parse_credential"]
+__all__ = ["MECHANISMS", "StoredScramCredentials", "credential_text", "parse_credential"]
 
 _log = logging.getLogger("kafkawire.broker")
 
 #: The name of each mechanism, under which a user's configurations contain the credential.
 MECHANISMS: Final[Mapping[int, str]] = {each: each.name.replace("_", "-") for each in ScramMechanism}
 
-_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-
 _FIELDS: Final = ("salt", "stored_key", "server_key", "iterations")
-
-
-def credential_of(mechanism: str, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
-    """Return the credential for a password that the client has already hashed."""
-    digest = _HASHES[mechanism]
-    client_key = hmac.digest(salted_password, b"Client Key", digest)
-    server_key = hmac.digest(salted_password, b"Server Key", digest)
-    return ScramCredential(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
 
 
 def credential_text(credential: ScramCredential) -> str:

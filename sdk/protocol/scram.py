@@ -34,6 +34,7 @@ __all__ = [
     "ScramClient",
     "ScramCredential",
     "ScramServer",
+    "credential_of",
     "make_credential",
     "salted_password",
     "sasl_name",
@@ -262,7 +263,15 @@ def make_credential(mechanism: str, password: str, salt: bytes, iterations: int)
     Raises:
         ConfigurationError: the mechanism is unknown, or the password is empty.
     """
-    salted = salted_password(mechanism, password, salt, iterations)
+    return credential_of(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
+
+
+def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """Return the credential for a password that has already been salted; see `salted_password`.
+
+    Raises:
+        ConfigurationError: the mechanism is unknown.
+    """
     name = _hash(mechanism)
     return ScramCredential(salt, _digest(name, _client_key(name, salted)), _server_key(name, salted), iterations)
 

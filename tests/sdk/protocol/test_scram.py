@@ -6,6 +6,7 @@ hypothesis.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 
 import pytest
@@ -25,7 +26,9 @@ from kafkawire.sdk.protocol.scram import (
     ScramClient,
     ScramCredential,
     ScramServer,
+    credential_of,
     make_credential,
+    salted_password,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.vectors import read_vectors
@@ -274,3 +277,16 @@ def test_bad_credential() -> None:
 
 def test_a_credential_is_hidden() -> None:
     assert repr(CREDENTIAL) == str(CREDENTIAL) == "ScramCredential(<hidden>)"
+
+
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
+def test_the_credential_for_a_salted_password(mechanism: str) -> None:
+    salted = salted_password(mechanism, "pencil", b"salt", 4096)
+    assert credential_of(mechanism, salted, b"salt", 4096) == make_credential(mechanism, "pencil", b"salt", 4096)
+
+
+def test_an_example_of_rfc_7677() -> None:
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    credential = make_credential("SCRAM-SHA-256", "pencil", salt, 4096)
+    assert base64.b64encode(credential.stored_key) == b"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
+    assert base64.b64encode(credential.server_key) == b"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
