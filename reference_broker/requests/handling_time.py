@@ -1,4 +1,8 @@
-"""The time that the broker spends on a request, which the request quota limits."""
+"""The time that the event loop works on a request, which the request quota limits.
+
+It pauses while other connections have a turn, and while the response is delayed. `request_times.py` says how long the
+client waits, which is measured for other reasons, and in brokers without quotas.
+"""
 
 from __future__ import annotations
 

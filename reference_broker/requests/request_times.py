@@ -3,7 +3,7 @@
     arrived ─ queue ─▶ begun ─ local ─▶ handled ─ remote ─▶ answered ─ response ─▶ sent
 
 Without observers nothing is measured. The steps are those of Kafka's request log; the time in the socket's buffers
-belongs to none of them.
+belongs to none of them. A quota limits something else, the event loop's own work on a request: see `HandlingTime`.
 
 Source: `RequestChannel.Request.updateRequestMetrics` in Apache Kafka.
 """
