@@ -85,13 +85,7 @@ def check_alteration(alteration: Alteration, repeated: bool) -> Revise:
         changes.setdefault(key, value)
     if repeated:  # a repeated key has the same text as a repeated entity
         raise _invalid(f"Ignoring duplicate entity {entity_text(entity)}")
-    if not entity:
-        raise _invalid("Invalid empty client quota entity")
-    for kind, name in entity.items():
-        if kind not in _TYPES:
-            raise _invalid(f"Unhandled client quota entity type: {kind}")
-        if name == "":
-            raise _invalid(f"Empty {kind} not supported")
+    _check_entity(entity)
     keys = _OF_CLIENTS
     if QUOTA_IP in entity:
         if len(entity) > 1:
@@ -103,6 +97,17 @@ def check_alteration(alteration: Alteration, repeated: bool) -> Revise:
         if value is not None:
             _check_value(keys, key, value)
     return _revision({key: None if value is None else _java_text(value) for key, value in changes.items()})
+
+
+def _check_entity(entity: QuotaEntity) -> None:
+    """Check what both releases check in the same way."""
+    if not entity:
+        raise _invalid("Invalid empty client quota entity")
+    for kind, name in entity.items():
+        if kind not in _TYPES:
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _invalid(f"Empty {kind} not supported")
 
 
 def _check_value(keys: Mapping[str, ConfigType], key: str, value: float) -> None:
@@ -128,13 +133,7 @@ def check_alteration_in_registry(alteration: Alteration) -> Revise:
         BrokerError: INVALID_REQUEST; UNKNOWN_SERVER_ERROR for values that Kafka does not expect.
     """
     entity, ops = alteration
-    if not entity:
-        raise _invalid("Invalid empty client quota entity")
-    for kind, name in entity.items():
-        if kind not in _TYPES:
-            raise _invalid(f"Unhandled client quota entity type: {kind}")
-        if name == "":
-            raise _invalid(f"Empty {kind} not supported")
+    _check_entity(entity)
     keys = _OF_CLIENTS
     if QUOTA_IP in entity:
         if len(entity) > 1:
