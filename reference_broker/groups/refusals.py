@@ -1,4 +1,4 @@
-"""Errors that all types of groups have in common, in Kafka's words.
+"""Checks and errors that all types of groups have in common, in Kafka's words.
 
 Source: `GroupMetadataManager`, `GroupCoordinatorService` in Apache Kafka.
 """
@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from kafkawire.reference_broker.config.config_values import trimmed
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["full_group", "known_member", "missing_group", "other_type", "wrong_epoch"]
+__all__ = ["full_group", "is_blank", "known_member", "missing_group", "other_type", "wrong_epoch"]
 
 M = TypeVar("M")
+
+
+def is_blank(text: str | None) -> bool:
+    """Return whether a field of a request is given but blank by Java's definition."""
+    return text is not None and not trimmed(text)
 
 
 def missing_group(group_id: str, kind: str = "Group") -> BrokerError:

@@ -16,7 +16,7 @@ from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGr
 from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.deadlines import Deadline
 from kafkawire.reference_broker.groups.outbox import Outbox
-from kafkawire.reference_broker.groups.refusals import wrong_epoch
+from kafkawire.reference_broker.groups.refusals import is_blank, wrong_epoch
 from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, ConsumerHeartbeat, GroupLimits
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
@@ -29,9 +29,6 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Heartbeats", "check_heartbeat"]
-
-#: The characters that Java's `String.trim` removes.
-_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
 #: Stands for a missing or unchanged timeout.
 _UNCHANGED_MS = -1
@@ -173,10 +170,10 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
         not request.may_lack_id or request.epoch > JOIN_GROUP_MEMBER_EPOCH or request.epoch == LEAVE_GROUP_MEMBER_EPOCH
     )
     faults = (
-        (needs_id and _is_blank(request.member_id), "MemberId can't be empty."),
-        (_is_blank(request.group_id), "GroupId can't be empty."),
-        (_is_blank(request.instance_id), "InstanceId can't be empty."),
-        (_is_blank(request.rack_id), "RackId can't be empty."),
+        (needs_id and is_blank(request.member_id), "MemberId can't be empty."),
+        (is_blank(request.group_id), "GroupId can't be empty."),
+        (is_blank(request.instance_id), "InstanceId can't be empty."),
+        (is_blank(request.rack_id), "RackId can't be empty."),
         (
             is_joining and request.rebalance_timeout_ms == _UNCHANGED_MS,
             "RebalanceTimeoutMs must be provided in first request.",
@@ -205,8 +202,3 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
     if request.assignor is not None and request.assignor not in ASSIGNORS:
         text = f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise BrokerError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
-
-
-def _is_blank(text: str | None) -> bool:
-    """Return whether a text is given but blank by Java's definition."""
-    return text is not None and not text.strip(_BLANKS)

@@ -15,6 +15,7 @@ from kafkawire.reference_broker.coordinators.partition import ignore
 from kafkawire.reference_broker.coordinators.shard import Done
 from kafkawire.reference_broker.groups.consumer.group import Partitions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.groups.refusals import is_blank
 from kafkawire.reference_broker.groups.share.group import ShareGroup
 from kafkawire.reference_broker.groups.share.requests import (
     NO_ERROR,
@@ -40,9 +41,6 @@ R = TypeVar("R")
 
 #: The outcomes of operations of the persister, keyed by topic id and partition number.
 Outcomes = dict[tuple[bytes, int], R | BrokerError]
-
-#: The characters that Java's `String.trim` removes.
-_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
 #: Kafka's text for a group id that is empty.
 _NO_GROUP_ID = "The group id is invalid."
@@ -309,17 +307,12 @@ def _check(request: ShareHeartbeat) -> None:
     """
     is_joining = request.epoch == JOIN_GROUP_MEMBER_EPOCH
     faults = (
-        (_is_blank(request.member_id), "MemberId can't be empty."),
-        (_is_blank(request.group_id), "GroupId can't be empty."),
-        (_is_blank(request.rack_id), "RackId can't be empty."),
+        (is_blank(request.member_id), "MemberId can't be empty."),
+        (is_blank(request.group_id), "GroupId can't be empty."),
+        (is_blank(request.rack_id), "RackId can't be empty."),
         (is_joining and not request.topics, "SubscribedTopicNames must be set in first request."),
         (request.epoch < LEAVE_GROUP_MEMBER_EPOCH, "MemberEpoch is invalid."),
     )
     for is_fault, text in faults:
         if is_fault:
             raise BrokerError(ErrorCode.INVALID_REQUEST, text)
-
-
-def _is_blank(text: str | None) -> bool:
-    """Return whether a text is given but blank by Java's definition."""
-    return text is not None and not text.strip(_BLANKS)

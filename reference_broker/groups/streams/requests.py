@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from kafkawire.reference_broker.groups.refusals import is_blank
 from kafkawire.reference_broker.groups.streams.group import Tasks
 from kafkawire.reference_broker.groups.streams.topology import InternalTopic, Topology
 from kafkawire.sdk.errors import BrokerError
@@ -28,9 +29,6 @@ UNCHANGED_MS = -1
 #: hundreds. Each may be looked at once for each other one, without interruption.
 SUBTOPOLOGIES_MAX = 1_000
 TOPIC_NAMES_MAX = 5_000
-
-#: The characters that Java's `String.trim` removes.
-_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
 
 class StreamsHeartbeat(NamedTuple):
@@ -95,7 +93,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     has_regex = any(part.source_topic_regex for part in subtopologies)
     _refuse_if(has_regex, "Regular expressions for source topics are not supported yet.")
     for name, text in (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id)):
-        _refuse_if(text is not None and not text.strip(_BLANKS), f"{name} can't be empty.")
+        _refuse_if(is_blank(text), f"{name} can't be empty.")
     if is_joining:
         _refuse_if(
             request.rebalance_timeout_ms == UNCHANGED_MS, "RebalanceTimeoutMs must be provided in first request."

@@ -9,6 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.groups.refusals import (
     full_group,
+    is_blank,
     known_member,
     missing_group,
     other_type,
@@ -44,6 +45,13 @@ ERRORS = [
 @pytest.mark.parametrize(("error", "code", "text"), ERRORS)
 def test_codes_and_texts(error: BrokerError, code: ErrorCode, text: str) -> None:
     assert (error.code, error.detail) == (code, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"), [(None, False), ("", True), (" \t\0\x1f", True), ("\u00a0", False), (" a ", False)]
+)
+def test_blank_fields(text: str | None, blank: bool) -> None:
+    assert is_blank(text) is blank
 
 
 def test_a_member() -> None:
