@@ -13,7 +13,7 @@ Source: `ZkConfigRepository`, `ZkAdminManager.alterConfigs`, `DynamicBrokerConfi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.cluster.controller.topic_changes import change_broker_config, change_topic_config
@@ -31,8 +31,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import BROKER_CONFIG, TOPIC_CONFIG
 from kafkawire.sdk.registry.acls import default_acl
 from kafkawire.sdk.registry.content import DamagedZnode
-from kafkawire.sdk.registry.registry import Data, GetData, Outcome, Registry, RegistryError
-from kafkawire.sdk.registry.steps import BATCH_MAX, Steps, across_sessions, found, run
+from kafkawire.sdk.registry.registry import Data, Registry, RegistryError
+from kafkawire.sdk.registry.steps import Steps, across_sessions, read_each, run
 
 __all__ = ["ConfigResource", "RegistryConfigs", "usable_configs"]
 
@@ -122,20 +122,7 @@ class RegistryConfigs:
         Raises:
             RegistryError: the error from the first resource that could not be read; the other resources have been read.
         """
-        wanted = list(dict.fromkeys(resources))
-        refusals: list[RegistryError] = []
-        # The outcomes of a batch arrive in the order in which the registry carried out the reads, and before the
-        # outcomes of later reads, so an older value never replaces a newer one.
-        for begin in range(0, len(wanted), BATCH_MAX):
-            batch = wanted[begin : begin + BATCH_MAX]
-            outcomes: Sequence[Outcome] = yield [GetData(resource.path) for resource in batch]
-            for resource, outcome in zip(batch, outcomes, strict=True):
-                try:
-                    self._take(resource, found(outcome, Data))
-                except RegistryError as error:
-                    refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        yield from read_each(resources, lambda resource: resource.path, self._take)
 
     def read_topics(self, names: Iterable[str]) -> Steps[None]:
         """Read the configurations of topics, and include these topics in later calls of `read_all`; see `read`."""

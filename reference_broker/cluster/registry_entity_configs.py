@@ -40,7 +40,7 @@ from kafkawire.sdk.protocol.tables.znodes import (
 )
 from kafkawire.sdk.registry.acls import default_acl
 from kafkawire.sdk.registry.content import DamagedZnode
-from kafkawire.sdk.registry.registry import Children, Data, GetChildren, GetData, Outcome, Registry, RegistryError
+from kafkawire.sdk.registry.registry import Children, Data, GetChildren, Outcome, Registry, RegistryError
 from kafkawire.sdk.registry.steps import (
     BATCH_MAX,
     Steps,
@@ -49,6 +49,7 @@ from kafkawire.sdk.registry.steps import (
     found,
     list_children,
     read,
+    read_each,
     run,
 )
 
@@ -105,18 +106,7 @@ class RegistryEntityConfigs:
         Raises:
             RegistryError: the error from the first entity that could not be read; the other entities have been read.
         """
-        wanted = list(dict.fromkeys(entities))
-        refusals: list[RegistryError] = []
-        for begin in range(0, len(wanted), BATCH_MAX):
-            batch = wanted[begin : begin + BATCH_MAX]
-            outcomes: Sequence[Outcome] = yield [GetData(entity_path(entity)) for entity in batch]
-            for entity, outcome in zip(batch, outcomes, strict=True):
-                try:
-                    self._take(entity, found(outcome, Data))
-                except RegistryError as error:
-                    refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        yield from read_each(entities, entity_path, self._take)
 
     def read_all(self) -> Steps[None]:
         """Read the configurations of all entities, including those that are known but have been deleted; see `read`."""

@@ -36,22 +36,20 @@ from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.registry import (
     CreateMode,
     Data,
-    GetData,
     Registry,
     RegistryCode,
     RegistryError,
 )
 from kafkawire.sdk.registry.steps import (
     ATTEMPTS_MAX,
-    BATCH_MAX,
     Steps,
     across_sessions,
     create,
     create_with_parents,
     delete,
-    found,
     list_children,
     read,
+    read_each,
     run,
     set_data,
 )
@@ -161,7 +159,7 @@ class RegistryTokens:
         if listed is None:
             yield from create_with_parents(path, None, self._token_acl)
         present = () if listed is None else listed.names
-        yield from self._read(dict.fromkeys((*present, *self._tokens)))
+        yield from self._read((*present, *self._tokens))
 
     def read_changed(self, notifications: Mapping[str, bytes | None]) -> Steps[None]:
         try:
@@ -170,18 +168,15 @@ class RegistryTokens:
             _log.error("a notification about a delegation token cannot be read, so all tokens are: %s", error)
             yield from self.read_all()
         else:
-            yield from self._read(dict.fromkeys(token_ids))
+            yield from self._read(token_ids)
 
     def _read(self, token_ids: Collection[str]) -> Steps[None]:
         """Read tokens; one that no longer exists was removed."""
-        wanted = [token_id for token_id in token_ids if _is_path_part(token_id)]
-        for begin in range(0, len(wanted), BATCH_MAX):
-            batch = wanted[begin : begin + BATCH_MAX]
-            paths = [DELEGATION_TOKEN.path(token_id) for token_id in batch]
-            outcomes = yield [GetData(path) for path in paths]
-            for token_id, path, outcome in zip(batch, paths, outcomes, strict=True):
-                data = found(outcome, Data)
-                self._take(token_id, None if data is None else _decoded(data, path))
+
+        def take(token_id: str, data: Data | None) -> None:
+            self._take(token_id, None if data is None else _decoded(data, DELEGATION_TOKEN.path(token_id)))
+
+        yield from read_each(filter(_is_path_part, token_ids), DELEGATION_TOKEN.path, take)
 
 
 def _is_path_part(token_id: str) -> bool:

@@ -67,6 +67,7 @@ __all__ = [
     "perform",
     "read",
     "read_all",
+    "read_each",
     "run",
     "set_data",
     "set_or_create",
@@ -76,6 +77,7 @@ __all__ = [
 
 R = TypeVar("R")
 K = TypeVar("K", bound=Result)
+T = TypeVar("T")
 
 #: A sequence of steps with a result of type R.
 Steps = Generator[Sequence[Operation], Sequence[Outcome], R]
@@ -287,6 +289,34 @@ def read_all(paths: Sequence[str], watcher: Watcher | None = None) -> Steps[list
     """Read nodes; None for each that does not exist."""
     outcomes = yield [GetData(path, watcher) for path in paths]
     return [found(outcome, Data) for outcome in outcomes]
+
+
+def read_each(items: Iterable[T], path_of: Callable[[T], str], take: Callable[[T, Data | None], None]) -> Steps[None]:
+    """Read a node for each item; pass on what was found, and None for a node that does not exist.
+
+    The outcomes of a batch arrive in the order in which the registry carried out the reads, and before the outcomes of
+    later reads, so what is passed on never replaces anything newer.
+
+    Args:
+        items: what the nodes are about; repetitions are ignored.
+        path_of: returns the path of an item's node.
+        take: called with each item and its node.
+
+    Raises:
+        RegistryError: the error from the first node that could not be read; the other nodes have been read.
+    """
+    wanted = list(dict.fromkeys(items))
+    refusals: list[RegistryError] = []
+    for begin in range(0, len(wanted), BATCH_MAX):
+        batch = wanted[begin : begin + BATCH_MAX]
+        outcomes = yield [GetData(path_of(item)) for item in batch]
+        for item, outcome in zip(batch, outcomes, strict=True):
+            try:
+                take(item, found(outcome, Data))
+            except RegistryError as error:
+                refusals.append(error)
+    if refusals:
+        raise refusals[0]
 
 
 def stat_of(path: str, watcher: Watcher | None = None) -> Steps[Stat | None]:

@@ -56,6 +56,7 @@ from kafkawire.sdk.registry.steps import (
     perform,
     read,
     read_all,
+    read_each,
     run,
     set_data,
     set_or_create,
@@ -331,6 +332,12 @@ TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
         [([GetData("/a"), GetData("/b")], [DATA, no("NO_AUTH", "/b")])],
         "NO_AUTH: /b",
     ),
+    "read each, refused": (
+        lambda: read_each(["/a", "/b", "/a", "/c"], str, lambda path, data: None),
+        [([GetData("/a"), GetData("/b"), GetData("/c")], [no("NO_AUTH"), DATA, no("NO_NODE")])],
+        "NO_AUTH: /a/b",
+    ),
+    "read each, nothing": (lambda: read_each([], str, lambda path, data: None), [], None),
     "together, nothing": (lambda: together([]), [], []),
     "across sessions": (
         lambda: across_sessions(lambda: read_all(["/a", "/b"])),
@@ -370,6 +377,17 @@ def test_every_step_is_in_the_table() -> None:
     others = {"ATTEMPTS_MAX", "BATCH_MAX", "CheckFailed", "Run", "Steps", "expected", "found", "perform", "run"}
     used = {name for sequence, _, _ in TABLE.values() for name in sequence.__code__.co_names}
     assert set(module.__all__) - others <= used
+
+
+def test_what_is_read_for_each_item_is_passed_on_batch_by_batch() -> None:
+    items = range(BATCH_MAX + 1)
+    told: dict[int, Data | None] = {}
+    steps = read_each([*items, *items], lambda item: f"/{item}", told.__setitem__)
+    assert list(next(steps)) == [GetData(f"/{item}") for item in items[:BATCH_MAX]]
+    assert list(steps.send([no("NO_NODE"), *[DATA] * (BATCH_MAX - 1)])) == [GetData(f"/{BATCH_MAX}")]
+    assert told == {0: None, **dict.fromkeys(items[1:BATCH_MAX], DATA)}
+    with pytest.raises(RegistryError, match="NO_AUTH"):
+        steps.send([no("NO_AUTH")])
 
 
 def test_a_failed_check_is_told_from_a_failed_change() -> None:
