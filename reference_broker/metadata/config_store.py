@@ -16,7 +16,7 @@ from typing import Final, Protocol, runtime_checkable
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 
-__all__ = ["NO_CONFIGS", "ConfigDone", "ConfigListener", "ConfigStore", "Revise"]
+__all__ = ["NO_CONFIGS", "ConfigDone", "ConfigListener", "ConfigStore", "Revise", "revision_of"]
 
 #: The configurations of a resource that has none.
 NO_CONFIGS: Final[Mapping[str, str]] = {}
@@ -30,6 +30,16 @@ ConfigDone = Callable[[BrokerError | None], None]
 
 #: Called with the kind and name of a resource after its configurations have changed.
 ConfigListener = Callable[[ConfigResourceType, str], None]
+
+
+def revision_of(changes: Mapping[str, str | None]) -> Revise:
+    """Return a function that sets values, and removes those for which None is given."""
+
+    def revise(before: Mapping[str, str]) -> Mapping[str, str]:
+        after = {name: value for name, value in before.items() if changes.get(name, "") is not None}
+        return after | {name: value for name, value in changes.items() if value is not None}
+
+    return revise
 
 
 @runtime_checkable  # tests check a broker's parts against the names that handlers use

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kafkawire.reference_broker.metadata.config_store import Revise
+from kafkawire.reference_broker.metadata.config_store import Revise, revision_of
 from kafkawire.reference_broker.security.scram_credentials import MECHANISMS, credential_text
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
@@ -134,9 +134,4 @@ def _revision(alterations: Sequence[_Alteration]) -> Revise:
         else:
             salted, salt = bytes(each.salted_password), bytes(each.salt)
             changes[mechanism] = credential_text(credential_of(mechanism, salted, salt, each.iterations))
-
-    def revise(before: Mapping[str, str]) -> Mapping[str, str]:
-        after = {key: value for key, value in before.items() if changes.get(key, "") is not None}
-        return after | {key: value for key, value in changes.items() if value is not None}
-
-    return revise
+    return revision_of(changes)

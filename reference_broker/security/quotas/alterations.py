@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.metadata.config_store import Revise
+from kafkawire.reference_broker.metadata.config_store import Revise, revision_of
 from kafkawire.reference_broker.security.quotas.connection_rates import address_of
 from kafkawire.reference_broker.security.quotas.entities import QuotaEntity, entity_text
 from kafkawire.reference_broker.security.scram_credentials import MECHANISMS
@@ -96,7 +96,7 @@ def check_alteration(alteration: Alteration, repeated: bool) -> Revise:
     for key, value in changes.items():
         if value is not None:
             _check_value(keys, key, value)
-    return _revision({key: None if value is None else _java_text(value) for key, value in changes.items()})
+    return revision_of({key: None if value is None else _java_text(value) for key, value in changes.items()})
 
 
 def _check_entity(entity: QuotaEntity) -> None:
@@ -147,7 +147,7 @@ def check_alteration_in_registry(alteration: Alteration) -> Revise:
     changes: dict[str, str | None] = {}
     for key, value in ops:
         changes[key] = None if value is None else _stored_text(entity, keys, key, value)
-    return _revision(changes)
+    return revision_of(changes)
 
 
 def _stored_text(entity: QuotaEntity, keys: Mapping[str, ConfigType], key: str, value: float) -> str:
@@ -178,14 +178,6 @@ def _java_text(value: float) -> str:
     shortest = repr(value).partition("e")[0].replace("-", "").replace(".", "").strip("0")
     sign = "-" if value < 0 else ""
     return f"{sign}{digits.lstrip('-')[0]}.{shortest[1:] or '0'}E{int(exponent)}"
-
-
-def _revision(changes: Mapping[str, str | None]) -> Revise:
-    def revise(before: Mapping[str, str]) -> Mapping[str, str]:
-        after = {key: value for key, value in before.items() if changes.get(key, "") is not None}
-        return after | {key: value for key, value in changes.items() if value is not None}
-
-    return revise
 
 
 def _is_address(name: str | None) -> bool:
