@@ -47,7 +47,7 @@ class ListenerFacts(NamedTuple):
         protocol: Kafka's name of its security protocol.
         address: where it listens; port 0 stands for any free port.
         advertised: the address given to its clients.
-        role: `clients`, `clients and brokers`, or `controller`.
+        role: `clients`, `brokers`, or `clients and brokers`.
         logins: the ways to log in: SASL mechanisms, or `client certificates`.
     """
 
