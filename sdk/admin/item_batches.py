@@ -139,17 +139,19 @@ async def _outcomes(
 ) -> dict[Item, Value | KafkaWireError]:
     """Ask about items, each with a request of its own, and return their values and errors."""
     found: dict[Item, Value | KafkaWireError] = {}
+    waiting = iter(items)
 
-    async def one(item: Item) -> None:
-        try:
-            found[item] = await ask(item, deadline_ms)
-        except Closed:  # the client has ended, so the whole operation fails
-            raise
-        except KafkaWireError as error:
-            found[item] = error
+    async def ask_in_turn() -> None:
+        for item in waiting:
+            try:
+                found[item] = await ask(item, deadline_ms)
+            except Closed:  # the client has ended, so the whole operation fails
+                raise
+            except KafkaWireError as error:
+                found[item] = error
 
-    for start in range(0, len(items), AT_ONCE_MAX):
-        await together(map(one, items[start : start + AT_ONCE_MAX]))
+    # An item without an answer holds up one of the turns, and no other item.
+    await together(ask_in_turn() for _ in range(min(len(items), AT_ONCE_MAX)))
     return found
 
 

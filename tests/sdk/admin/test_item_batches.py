@@ -298,6 +298,28 @@ def test_a_request_for_each_item() -> None:
         asyncio.run(in_parallel(calls(), items, ends))
 
 
+def test_an_item_without_an_answer_holds_up_no_other() -> None:
+    items = [str(number) for number in range(2 * AT_ONCE_MAX)]
+    answered_so_far: list[str] = []
+
+    async def test() -> None:
+        others = asyncio.Event()
+
+        async def ask(item: str, deadline_ms: int) -> str:
+            if item == "0":
+                await others.wait()
+            answered_so_far.append(item)
+            if len(answered_so_far) == len(items) - 1:
+                others.set()
+            return item
+
+        results = await in_parallel(calls(), items, ask)
+        assert list(results.values) == items
+
+    asyncio.run(test())
+    assert answered_so_far[-1] == "0"
+
+
 def test_ten_thousand_items() -> None:
     items = [str(number) for number in range(10_000)]
     brokers = Brokers(**{item: [MOVED, 1] if int(item) % 2 else [1] for item in items})
