@@ -9,9 +9,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
 import org.apache.kafka.common.utils.Exit;
-import org.apache.log4j.Level;
-import org.apache.log4j.LogManager;
-import org.apache.log4j.varia.NullAppender;
 import org.slf4j.LoggerFactory;
 
 /**
@@ -92,8 +89,6 @@ public final class ToolRunner {
         System.setOut(printed);
         System.setErr(printed);
         LoggerFactory.getLogger(ToolRunner.class); // reports, once, which of two bindings it uses
-        LogManager.getRootLogger().setLevel(Level.OFF);
-        LogManager.getRootLogger().addAppender(new NullAppender());
         Exit.setExitProcedure(ToolRunner::exit);
         Exit.setHaltProcedure(ToolRunner::exit);
         Exit.setShutdownHookAdder((name, hook) -> {}); // the process does not exit

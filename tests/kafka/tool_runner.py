@@ -36,10 +36,15 @@ class ToolRunner:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        command = java_command(Path(self._folder.name), "-Xmx384m", self._release)
+        folder = Path(self._folder.name)
+        command = java_command(folder, "-Xmx384m", self._release)
+        (folder / "log4j2.properties").write_text("rootLogger.level=OFF\n")
+        older = folder / "log4j.properties"  # for releases before 4.0
+        older.write_text("log4j.rootLogger=OFF\n")
+        options = ["-XX:TieredStopAtLevel=1", f"-Dlog4j.configuration={older.as_uri()}"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            [*command[:-2], "-XX:TieredStopAtLevel=1", *command[-2:], str(_PROGRAM)],
+            [*command[:-2], *options, *command[-2:], str(_PROGRAM)],
             stdin=pipe,
             stdout=pipe,
             text=True,

@@ -1,0 +1,77 @@
+"""Java's Admin, Kafka's tools and our Admin get the same outcomes from Apache Kafka 4.3.0 and from the reference broker.
+
+Method: take each case of the table (`admin_table/`) on both brokers at the same time, and compare what it returns,
+prints or raises. A case that changes nothing is repeated while the outcomes differ, because Kafka's broker learns of a
+change after its controller has answered. A difference has to be explained in the table, and an explained difference
+has to exist.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kafkawire import Admin
+from tests.kafka.admin_table.cases import TOOLS, Case, Java, Ours, Scene, Tool
+from tests.kafka.admin_table.sides import Side, our_side, their_side
+from tests.kafka.admin_table.table import EXPLAINED, SCENES
+
+pytestmark = pytest.mark.timeout(600)
+
+#: How long the outcomes of a case that changes nothing may differ.
+PATIENCE_SECONDS = 3
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[tuple[Side, Side]]:
+    with their_side() as theirs, our_side() as ours:
+        yield theirs, ours
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name.replace(" ", "-"))
+def test_scene(sides: tuple[Side, Side], scene: Scene) -> None:
+    findings = []
+    with ExitStack() as stack, ThreadPoolExecutor(2) as both:
+        if scene.cast is not None:
+            for actors in both.map(scene.cast, [side.bootstrap for side in sides]):
+                stack.enter_context(actors)
+        for case in scene.cases:
+            theirs, ours = _outcomes(both, sides, case)
+            _report(scene, case, theirs, ours)
+            explained = EXPLAINED.get((scene.name, case.name))
+            if explained is not None:
+                if explained.theirs not in theirs or explained.ours not in ours or theirs == ours:
+                    findings.append(f"{case.name}: not the difference that is explained:\n{_diff(theirs, ours)}")
+            elif theirs != ours:
+                findings.append(f"{case.name}:\n{_diff(theirs, ours)}")
+    assert not findings, "\n\n".join(findings)
+
+
+def _outcomes(both: ThreadPoolExecutor, sides: tuple[Side, Side], case: Case) -> tuple[str, str]:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        theirs, ours = both.map(lambda side: side.outcome(case), sides)
+        if theirs == ours or not case.action.is_read or time.monotonic() > deadline:
+            return theirs, ours
+
+
+def _diff(theirs: str, ours: str) -> str:
+    lines = difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "Kafka", "ours", lineterm="", n=2)
+    return "\n".join(lines)
+
+
+def _report(scene: Scene, case: Case, theirs: str, ours: str) -> None:
+    """Write an outcome to the file that KAFKAWIRE_TEST_OUTCOMES names, to be read by whoever adds cases."""
+    if path := os.environ.get("KAFKAWIRE_TEST_OUTCOMES"):
+        with Path(path).open("a") as file:
+            verdict = "equal" if theirs == ours else "DIFFERENT"
+            file.write(f"== {scene.name} / {case.name}: {verdict}\n{theirs}\n")
+            if theirs != ours:
+                file.write(f"-- diff\n{_diff(theirs, ours)}\n")
