@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkawire.reference_broker.replicas.replicas import Replicas
-from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorization import allows_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.security.authorizer import Authorizer
@@ -36,7 +36,7 @@ _FOLDER_CHARACTERS_MAX: Final = 255
 _FUTURE_SUFFIX: Final = f".{'0' * 32}-future"
 
 
-@serves(ApiKey.ALTER_REPLICA_LOG_DIRS, scope=Scope.CLUSTER)
+@serves(ApiKey.ALTER_REPLICA_LOG_DIRS)
 def handle(
     call: Call,
     request: AlterReplicaLogDirsRequest,

@@ -2,8 +2,9 @@
 
 0: preferred leaders only (KIP-183). 1: the type of election, an error code for the request (KIP-460). 2: flexible.
 
-The response waits until this broker's image contains the elected leaders; partitions whose leaders do not appear in
-time get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are left out.
+In a cluster, the response waits until this broker's image contains the elected leaders; partitions whose leaders do not
+appear in time get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are
+left out. A standalone broker leads all its partitions, so none needs an election.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
-from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal, refusal_of
 from kafkawire.reference_broker.cluster.image_waits import ImageWaits
 from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
-from kafkawire.reference_broker.requests.authorization import allows_on_cluster
+from kafkawire.reference_broker.requests.authorization import allows_on_cluster, require_on_cluster
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.security.authorizer import Authorizer
@@ -28,7 +29,7 @@ from kafkawire.sdk.protocol.tables.enums import AclOperation, ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["handle"]
+__all__ = ["handle", "handle_in_cluster"]
 
 Topic = ElectLeadersResponse.ReplicaElectionResult
 Partition = ElectLeadersResponse.PartitionResult
@@ -37,8 +38,44 @@ Results = Mapping[TopicPartition, Refusal]
 _TOP_LEVEL_SINCE = since(ElectLeadersResponse, "error_code")
 
 
-@serves(ApiKey.ELECT_LEADERS, scope=Scope.CLUSTER)
+@serves(ApiKey.ELECT_LEADERS, scope=Scope.ALONE)
 def handle(
+    call: Call, request: ElectLeadersRequest, *, authorizer: Authorizer, metadata: MetadataCache
+) -> Work[ElectLeadersResponse]:
+    """Handle ElectLeaders for a standalone broker."""
+    image = metadata.image
+    try:
+        require_on_cluster(authorizer, call, AclOperation.ALTER)
+        if request.election_type not in list(ElectionType):
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    except BrokerError as error:
+        asked = () if request.topic_partitions is None else (yield from _partitions(request, image))
+        refusal = Refusal(error.code, error.detail)
+        return _response(dict.fromkeys(asked, refusal), error.code, call.version)
+    if request.topic_partitions is None:
+        return ElectLeadersResponse(replica_election_results=[Topic(name) for name in image.topics])
+    topics = []
+    for topic in request.topic_partitions:
+        partitions = []
+        for number in topic.partitions:
+            partitions.append(Partition(number, *_needless(image, topic.topic, number)))
+            yield
+        topics.append(Topic(topic.topic, partitions))
+    return ElectLeadersResponse(replica_election_results=topics)
+
+
+def _needless(image: MetadataImage, topic: str, number: int) -> Refusal:
+    """Return why a standalone broker elects no leader of a partition."""
+    known = image.topics.get(topic)
+    if known is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
+    if known.partition(number) is UNKNOWN_PARTITION:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{number}")
+    return refusal_of(ErrorCode.ELECTION_NOT_NEEDED)
+
+
+@serves(ApiKey.ELECT_LEADERS, scope=Scope.CLUSTER)
+def handle_in_cluster(
     call: Call,
     request: ElectLeadersRequest,
     *,
@@ -47,7 +84,7 @@ def handle(
     image_waits: ImageWaits,
     metadata: MetadataCache,
 ) -> Work[ElectLeadersResponse | DelayedOperation]:
-    """Handle ElectLeaders."""
+    """Handle ElectLeaders in a cluster."""
     if not allows_on_cluster(authorizer, call, AclOperation.ALTER):
         asked = () if request.topic_partitions is None else (yield from _partitions(request, metadata.image))
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: list the partitions of a ZooKeeper-based cluster that are being moved (KIP-455).
+"""ListPartitionReassignments: list the partitions that are being moved (KIP-455); a standalone broker moves none.
 
 0: the only version.
 
@@ -27,17 +27,30 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["handle"]
+__all__ = ["handle", "handle_in_cluster"]
 
 Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 
-@serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, scope=Scope.CLUSTER)
+@serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, scope=Scope.ALONE)
 def handle(
+    call: Call, request: ListPartitionReassignmentsRequest, *, authorizer: Authorizer
+) -> ListPartitionReassignmentsResponse:
+    """Handle ListPartitionReassignments for a standalone broker.
+
+    Raises:
+        BrokerError: CLUSTER_AUTHORIZATION_FAILED.
+    """
+    require_on_cluster(authorizer, call, AclOperation.DESCRIBE)
+    return ListPartitionReassignmentsResponse(error_message=None)
+
+
+@serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, scope=Scope.CLUSTER)
+def handle_in_cluster(
     call: Call, request: ListPartitionReassignmentsRequest, *, authorizer: Authorizer, controller: AskedController
 ) -> Work[ListPartitionReassignmentsResponse | DelayedOperation]:
-    """Handle ListPartitionReassignments.
+    """Handle ListPartitionReassignments in a cluster.
 
     Raises:
         BrokerError: CLUSTER_AUTHORIZATION_FAILED.

@@ -184,7 +184,9 @@ def java(
         made: the arguments of the constructor of the options, if it has any.
         options: the options.
     """
-    return Case(f"Java {call}: {name}", Java(call, arguments, options if made is None else made, ask, keep, client), masks)
+    return Case(
+        f"Java {call}: {name}", Java(call, arguments, options if made is None else made, ask, keep, client), masks
+    )
 
 
 def tool(

@@ -193,7 +193,13 @@ def _shown(value: Any) -> Any:
         case Secret():
             return "SECRET"
         case bytes() | bytearray() | memoryview():
-            return bytes(value).hex() if bytes(value) in _SHOWN_IDS else "ID" if len(value) == 16 else f"{len(value)} bytes"
+            return (
+                bytes(value).hex()
+                if bytes(value) in _SHOWN_IDS
+                else "ID"
+                if len(value) == 16
+                else f"{len(value)} bytes"
+            )
         case KafkaWireError():
             return _text(value)
         case TopicPartition():

@@ -71,7 +71,11 @@ SCENES = [
             java("bad replicas list", "createTopics", [[topic("bad", leader_replication_throttled_replicas="1")]]),
             java("remote storage", "createTopics", [[topic("bad", remote_storage_enable="true")]]),
             java("retention lag", "createTopics", [[topic("bad", local_retention_ms="9", retention_ms="5")]]),
-            java("compaction lags", "createTopics", [[topic("bad", min_compaction_lag_ms="9", max_compaction_lag_ms="5")]]),
+            java(
+                "compaction lags",
+                "createTopics",
+                [[topic("bad", min_compaction_lag_ms="9", max_compaction_lag_ms="5")]],
+            ),
             java("internal name", "createTopics", [[topic("__share_group_state")]], validateOnly=True),
             java("reserved name", "createTopics", [[topic("__cluster_metadata")]], validateOnly=True),
             java("some fail", "createTopics", [[topic("jt"), topic("half"), topic("a/b")]], ask=["values"]),
@@ -109,11 +113,17 @@ SCENES = [
             java("several", "describeTopics", [["jt", "gone", "a/b", "ot", ""]], ask=["topicNameValues"]),
             java("the same twice", "describeTopics", [["jt", "jt"]], ask=["topicNameValues"]),
             java("nothing", "describeTopics", [[]], ask=["topicNameValues"]),
+            java("operations", "describeTopics", [["jt"]], ask=["topicNameValues"], includeAuthorizedOperations=True),
             java(
-                "operations", "describeTopics", [["jt"]], ask=["topicNameValues"], includeAuthorizedOperations=True
+                "pages",
+                "describeTopics",
+                [["jt", "ot", "tt"]],
+                ask=["topicNameValues"],
+                partitionSizeLimitPerResponse=2,
             ),
-            java("pages", "describeTopics", [["jt", "ot", "tt"]], ask=["topicNameValues"], partitionSizeLimitPerResponse=2),
-            java("unknown id", "describeTopics", [make("ofTopicIds", ["BwcHBwcHBwcHBwcHBwcHBw"], of="TopicCollection")]),
+            java(
+                "unknown id", "describeTopics", [make("ofTopicIds", ["BwcHBwcHBwcHBwcHBwcHBw"], of="TopicCollection")]
+            ),
             java("zero id", "describeTopics", [make("ofTopicIds", ["AAAAAAAAAAAAAAAAAAAAAA"], of="TopicCollection")]),
             java("names", "listTopics", [], ask=["names"]),
             java("names with internal ones", "listTopics", [], ask=["names"], listInternal=True),

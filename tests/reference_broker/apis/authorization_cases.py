@@ -19,6 +19,8 @@ from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsT
 from kafkawire.sdk.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkawire.sdk.protocol.messages.alter_configs import AlterConfigsRequest
+from kafkawire.sdk.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kafkawire.sdk.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -46,6 +48,7 @@ from kafkawire.sdk.protocol.messages.describe_share_group_offsets import Describ
 from kafkawire.sdk.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kafkawire.sdk.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -58,6 +61,7 @@ from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkawire.sdk.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
@@ -621,9 +625,24 @@ def _quorum() -> Iterator[Case]:
     yield from _cases(K.UNREGISTER_BROKER, "", _given(UnregisterBrokerRequest(99)), change)
 
 
+def _replicas() -> Iterator[Case]:
+    """Yield the cases about replicas and leaders."""
+    see, change = on_cluster(Op.DESCRIBE), on_cluster(Op.ALTER)
+    Move, Moved = AlterReplicaLogDirsRequest.AlterReplicaLogDir, AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
+    Reassigned = AlterPartitionReassignmentsRequest.ReassignableTopic
+    Reassignment = AlterPartitionReassignmentsRequest.ReassignablePartition
+    elect = ElectLeadersRequest(topic_partitions=[ElectLeadersRequest.TopicPartitions(TOPIC, [0])])
+    reassign = AlterPartitionReassignmentsRequest(topics=[Reassigned(TOPIC, [Reassignment(0, [1])])])
+    yield from _cases(K.ELECT_LEADERS, "", _given(elect), change)
+    yield from _cases(K.ALTER_PARTITION_REASSIGNMENTS, "", _given(reassign), change)
+    yield from _cases(K.LIST_PARTITION_REASSIGNMENTS, "", _given(ListPartitionReassignmentsRequest(topics=None)), see)
+    move = _given(AlterReplicaLogDirsRequest([Move("/d", [Moved(TOPIC, [0])])]))
+    yield from _cases(K.ALTER_REPLICA_LOG_DIRS, "", move, change)
+
+
 CASES: Final = (
     *(*_data(), *_topics(), *_groups(), *_transactions(), *_administration()),
-    *(*_identities(), *_quorum(), *_shares(), *_streams()),
+    *(*_identities(), *_quorum(), *_shares(), *_streams(), *_replicas()),
 )
 
 _IDENTITIES: Final = (

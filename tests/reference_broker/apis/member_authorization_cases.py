@@ -18,17 +18,13 @@ from kafkawire.reference_broker.requests.api_handlers import Scope
 from kafkawire.sdk.protocol.acls import CLUSTER_NAME, WILDCARD, AccessControlEntry, AclBinding, ResourcePattern
 from kafkawire.sdk.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest
-from kafkawire.sdk.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest
-from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from kafkawire.sdk.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, ResourceType
-from tests.reference_broker.apis.authorization_cases import CASES, TOPIC, Case, Facts
+from tests.reference_broker.apis.authorization_cases import CASES, Case, Facts
 
 __all__ = ["DIFFERENT", "MEMBER_ANSWERS", "MEMBER_CASES", "MEMBER_OPTIONS", "denials", "without_addresses"]
 
@@ -97,19 +93,12 @@ def without_addresses(lines: list[str]) -> list[str]:
 
 def _of_clusters() -> Iterator[Message]:
     """Yield a request of each API that only the brokers of a cluster have."""
-    Move, Moved = AlterReplicaLogDirsRequest.AlterReplicaLogDir, AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
-    Reassigned = AlterPartitionReassignmentsRequest.ReassignableTopic
-    Reassignment = AlterPartitionReassignmentsRequest.ReassignablePartition
     yield LeaderAndIsrRequest(1, controller_epoch=1)
     yield StopReplicaRequest(1, controller_epoch=1)
     yield UpdateMetadataRequest(1, controller_epoch=1)
     yield ControlledShutdownRequest(1)
     yield AlterPartitionRequest(1)
     yield AllocateProducerIdsRequest(1)
-    yield ElectLeadersRequest(topic_partitions=[ElectLeadersRequest.TopicPartitions(TOPIC, [0])])
-    yield AlterPartitionReassignmentsRequest(topics=[Reassigned(TOPIC, [Reassignment(0, [1])])])
-    yield ListPartitionReassignmentsRequest(topics=None)
-    yield AlterReplicaLogDirsRequest([Move("/d", [Moved(TOPIC, [0])])])
 
 
 def _cases() -> Iterator[Case]:

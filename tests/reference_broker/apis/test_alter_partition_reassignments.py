@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -19,6 +20,7 @@ from kafkawire.sdk.protocol.tables.znodes import TOPIC_DELETION
 from kafkawire.sdk.registry.registry import Create
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
+from tests.reference_broker.broker_bench import BrokerBench
 
 #: The only version that Apache Kafka 3 has.
 VERSION = 0
@@ -115,3 +117,37 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker) -> None:
     response = broker.ask(request("t", {0: [1]}), VERSION)
     found = (response.error_code, response.error_message, response.responses)
     assert found == (ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.", ())
+
+
+def unknown(text: str) -> tuple[int, str]:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text
+
+
+MANUAL = "The manual partition assignment includes "
+#: What Apache Kafka 4.3 answers as the only node of a cluster.
+ALONE: list[tuple[str, int, list[int] | None, tuple[int, str | None]]] = [
+    ("t", 0, [1], DONE),
+    ("t", 1, None, NOT_MOVED),
+    ("t", 2, [1], unknown("Unable to find partition t:2.")),
+    ("t", -1, [1], unknown("Unable to find partition t:-1.")),
+    ("gone", 0, None, unknown("Unable to find a topic named gone.")),
+    ("t", 0, [2], invalid(MANUAL + "broker 2, but no such broker is registered.")),
+    ("t", 0, [1, 2], invalid(MANUAL + "broker 2, but no such broker is registered.")),
+    ("t", 0, [1, 1], invalid(MANUAL + "the broker 1 more than once.")),
+    ("t", 0, [], invalid(MANUAL + "an empty replica list.")),
+]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(("topic", "number", "replicas", "expected"), ALONE)
+def test_a_standalone_broker(
+    version: int, topic: str, number: int, replicas: list[int] | None, expected: tuple[int, str | None]
+) -> None:
+    bench = BrokerBench(MemoryDisk(), node_id=1)
+    bench.create("t", 2)
+    asked = request(topic, {number: replicas})
+    asked.allow_replication_factor_change = not version  # version 0 has no such field, which stands for True
+    response = bench.ask(asked, version)
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    assert response.allow_replication_factor_change is not bool(version)
+    assert [(each.error_code, each.error_message) for each in response.responses[0].partitions] == [expected]

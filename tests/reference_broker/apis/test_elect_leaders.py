@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.enums import ElectionType
@@ -17,6 +18,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import TOPIC_DELETION
 from kafkawire.sdk.registry.registry import Create
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
+from tests.reference_broker.broker_bench import BrokerBench
 
 VERSIONS = APIS[ApiKey.ELECT_LEADERS].versions.numbers()
 NEWEST = VERSIONS[-1]
@@ -148,3 +150,30 @@ def test_an_unknown_kind_of_election(broker: ControllingBroker, version: int) ->
     response = broker.ask(request(0, kind=7), version)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert results(response) == {("t", 0): (ErrorCode.UNKNOWN_SERVER_ERROR, None)}
+
+
+ALONE = [
+    ((0, 1, 9), "t", {("t", 0): NOT_NEEDED, ("t", 1): NOT_NEEDED, ("t", 9): (UNKNOWN[0], "No such partition as t-9")}),
+    ((0,), "gone", {("gone", 0): (UNKNOWN[0], "No such topic as gone")}),
+    ((), "t", {}),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ElectionType)
+def test_a_standalone_broker_leads_all_its_partitions(version: int, kind: ElectionType) -> None:
+    bench = BrokerBench(MemoryDisk())
+    bench.create("t", 2)
+    for numbers, topic, expected in ALONE:
+        response = bench.ask(request(*numbers, topic=topic, kind=kind if version else 0), version)
+        assert not version or response.error_code == ErrorCode.NONE
+        assert results(response) == expected
+    assert results(bench.ask(ElectLeadersRequest(ElectionType.PREFERRED, None, TIMEOUT_MS), version)) == {}
+
+
+def test_an_election_that_a_standalone_broker_does_not_know() -> None:
+    bench = BrokerBench(MemoryDisk())
+    bench.create("t", 1)
+    response = bench.ask(request(0, kind=9), NEWEST)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert results(response) == {("t", 0): (ErrorCode.INVALID_REQUEST, "Unknown election type 9")}

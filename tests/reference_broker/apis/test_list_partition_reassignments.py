@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -14,6 +15,7 @@ from kafkawire.sdk.protocol.messages.list_partition_reassignments import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
+from tests.reference_broker.broker_bench import BrokerBench
 
 Asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
 
@@ -66,3 +68,11 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker) -> None:
     response = broker.ask(ListPartitionReassignmentsRequest(topics=None), 0)
     found = (response.error_code, response.error_message, response.topics)
     assert found == (ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.", ())
+
+
+@pytest.mark.parametrize("topics", [None, [], [Asked("t", [0]), Asked("gone", [0])]])
+def test_a_standalone_broker_moves_nothing(topics: list[Asked] | None) -> None:
+    bench = BrokerBench(MemoryDisk())
+    bench.create("t", 1)
+    response = bench.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+    assert (response.error_code, response.error_message, list(response.topics)) == (ErrorCode.NONE, None, [])
