@@ -69,7 +69,7 @@ def check_characters(name: str) -> None:
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
-        reason = "'.' or '..' is not allowed"
+        reason = f"'{name}' is not allowed"
     elif len(name) > TOPIC_NAME_CHARACTERS_MAX:
         reason = f"the length of '{name}' is longer than the max allowed length {TOPIC_NAME_CHARACTERS_MAX}"
     elif not _NAME.fullmatch(name):

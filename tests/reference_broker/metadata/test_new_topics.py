@@ -14,7 +14,8 @@ OPTIONS = read_options({"num_partitions": 4, "node_id": 7})
     ("name", "reason"),
     [
         ("", "the empty string"),
-        ("..", "'.' or '..'"),
+        (".", "invalid: '.' is not allowed"),
+        ("..", "invalid: '..' is not allowed"),
         ("x" * 250, "longer than the max allowed length 249"),
         ("a/b", "contains one or more characters other than"),
     ],
