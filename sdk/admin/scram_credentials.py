@@ -44,7 +44,8 @@ async def describe_user_scram_credentials(
 
     response = await operations.request(
         ANY_BROKER,
-        versioned(kind(None if users is None else [kind.UserName(user) for user in users])),
+        # As Java's client does; if this user may not see them, Apache Kafka does not answer a request with null.
+        versioned(kind([kind.UserName(user) for user in users or ()])),
         messages.DescribeUserScramCredentialsResponse,
         read,
     )

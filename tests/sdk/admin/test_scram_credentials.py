@@ -76,7 +76,7 @@ def test_what_is_returned() -> None:
         assert isinstance(first, messages.DescribeUserScramCredentialsRequest)
         assert isinstance(second, messages.DescribeUserScramCredentialsRequest)
         assert [user.name for user in first.users or ()] == ["alice", "bob"]
-        assert second.users is None
+        assert second.users == ()
         with pytest.raises(RemoteProtocolError, match="lacks user carol"):
             await admin.describe_user_scram_credentials("carol")
         broker.responders[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS] = lambda request: Described(
