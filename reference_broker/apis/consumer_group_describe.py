@@ -71,7 +71,7 @@ _DESCRIPTIONS: Final = GroupDescriptions(
 
 def _described(metadata: MetadataCache, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:
     if isinstance(outcome, BrokerError):
-        return Described(outcome.code, outcome.detail, group_id)
+        return Described(outcome.code, outcome.detail or None, group_id)
     group = outcome
     return Described(
         group_id=group_id,

@@ -398,7 +398,7 @@ class GroupCoordinator:
     def describe_consumer(self, group_id: str, done: Done[ConsumerGroup], now_ms: int) -> None:
         """Call `done` with a KIP-848 group, which `done` must not keep."""
         if not group_id:
-            done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            done(BrokerError(ErrorCode.INVALID_GROUP_ID))
             return
         self._runtime.submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
 

@@ -33,7 +33,7 @@ def test_every_version(bench, version):
     assert member.member_type == (1 if version >= 1 else -1)
     assert (unknown.error_code, unknown.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "none")
     assert unknown.error_message == "Group none not found."
-    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
+    assert (nameless.error_code, nameless.error_message) == (ErrorCode.INVALID_GROUP_ID, None)
 
 
 def test_members_of_the_classic_protocol(bench):
