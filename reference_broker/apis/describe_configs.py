@@ -62,6 +62,12 @@ _REFUSED: Final = frozenset(
     }
 )
 
+#: Apache Kafka's text for every resource of a request if the type of one is unknown.
+_MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
 
 class _Resource(NamedTuple):
     """A resource to describe, and the configurations that the client wants (None for all)."""
@@ -90,7 +96,7 @@ def handle(
     resources = []
     for resource in request.resources:
         if resource.resource_type not in _RESOURCE_TYPES:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unknown resource type: {resource.resource_type}")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, _MALFORMED)
         # Kafka's clients also send an empty list to get everything.
         keys = frozenset(resource.configuration_keys or ())
         resources.append(_Resource(resource.resource_type, resource.resource_name, keys))

@@ -193,6 +193,7 @@ def test_resource_of_an_unknown_type_spoils_the_request(bench, unknown):
         (unknown, "x", ErrorCode.INVALID_REQUEST),
         (ConfigResourceType.TOPIC, "own", ErrorCode.INVALID_REQUEST),
     ]
+    assert all(result.error_message.startswith("This most likely occurs because") for result in results)
 
 
 def test_the_rates_of_throttled_replication(bench):
