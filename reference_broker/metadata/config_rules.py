@@ -168,7 +168,7 @@ class ConfigRules:
         """Check a group's value against the broker's minimum and maximum."""
         kind, _, rest = name.partition(".")
         for word, bound, is_fine in (("greater", "min", int.__ge__), ("less", "max", int.__le__)):
-            limit = f"group.{kind}.{bound}.{rest}"
+            limit = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
             if limit in BROKER_CONFIGS:
                 number, end = parse_integer(trimmed(value)), parse_integer(self._configs.value(limit) or "")
                 if number is not None and end is not None and not is_fine(number, end):

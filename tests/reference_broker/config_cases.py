@@ -242,6 +242,9 @@ CASES: Final = (
     _group(("consumer.heartbeat.interval.ms", SET, "60000"), code=CONFIG,
            message="consumer.heartbeat.interval.ms must be less than or equal to "
            "group.consumer.max.heartbeat.interval.ms"),
+    _group(("streams.num.standby.replicas", SET, "2")),
+    _group(("streams.num.standby.replicas", SET, "3"), code=CONFIG,
+           message="streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"),
     _group((_RESET, SET, "x"), code=CONFIG,
            message=f"Invalid value x for configuration {_RESET}: Invalid value `x` for configuration {_RESET}. "
            f"{_FORMAT}"),
