@@ -68,7 +68,7 @@ public final class AdminCalls {
             try {
                 Admin admin = clients.computeIfAbsent(name, key -> created(properties.get(key)));
                 shown = shown(admin, call);
-            } catch (IllegalArgumentException wrong) {
+            } catch (RuntimeException | ReflectiveOperationException wrong) {
                 shown = Map.of("misuse", String.valueOf(wrong)); // of this program
             }
             output.println(JSON.writeValueAsString(shown));
@@ -180,7 +180,7 @@ public final class AdminCalls {
 
     private static Object made(JsonNode given, Type type) throws ReflectiveOperationException {
         if (given.isNull()) {
-            return null;
+            return type instanceof ParameterizedType found && found.getRawType() == Optional.class ? Optional.empty() : null;
         }
         if (given.has("kept")) {
             return KEPT.get(given.get("kept").asText());
@@ -343,7 +343,7 @@ public final class AdminCalls {
             for (Object each : collection) {
                 shown.add(show(each));
             }
-            if (!(value instanceof List)) {
+            if (!(value instanceof List) || shown.stream().anyMatch(each -> each instanceof Map)) {
                 shown.sort(Comparator.comparing(AdminCalls::written));
             }
             return shown;

@@ -95,6 +95,7 @@ class Tool(NamedTuple):
 
     Attributes:
         expects_bootstrap: whether the address of the broker is added.
+        is_unordered: whether the order of the lines depends on the order of a hash table in the broker.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Tool(NamedTuple):
     files: dict[str, str]
     client: str = ""
     expects_bootstrap: bool = True
+    is_unordered: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -198,6 +200,7 @@ def tool(
     client: str = "",
     masks: Masks = (),
     expects_bootstrap: bool = True,
+    unordered: bool = False,
     **files: str,
 ) -> Case:
     """Return a case that runs a tool.
@@ -209,9 +212,10 @@ def tool(
         client: the client whose rights it has.
         masks: see `Masks`.
         expects_bootstrap: see `Tool`.
+        unordered: see `Tool`.
         files: see `Tool`.
     """
-    return Case(f"kafka-{script}: {name}", Tool(script, arguments, files, client, expects_bootstrap), masks)
+    return Case(f"kafka-{script}: {name}", Tool(script, arguments, files, client, expects_bootstrap, unordered), masks)
 
 
 def ours(

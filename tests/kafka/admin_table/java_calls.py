@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +20,7 @@ __all__ = ["JavaCalls"]
 _PROGRAM = Path(__file__).parents[1] / "AdminCalls.java"
 
 #: A call that is still running after this time is stuck; all have a limit of their own that is far below.
-_TIMEOUT_SECONDS = 60
+_TIMEOUT_SECONDS = 30
 
 
 class JavaCalls:
@@ -35,6 +36,10 @@ class JavaCalls:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def _start(self) -> None:
         command = java_command(Path(self._folder.name), "-Xmx256m")
         logging = Path(self._folder.name, "log4j2.properties")
         logging.write_text("rootLogger.level=OFF\n")
@@ -45,14 +50,12 @@ class JavaCalls:
             stdout=pipe,
             text=True,
         )
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+            _end(self._process)
         self._folder.cleanup()
 
     def outcome(self, call: Java) -> Any:
@@ -83,11 +86,20 @@ class JavaCalls:
         finally:
             limit.cancel()
         if not answer:
+            _end(process)
+            self._start()
             raise RuntimeError(f"{call} took more than {_TIMEOUT_SECONDS} s, or ended the JVM")
         outcome = json.loads(answer)
         if isinstance(outcome, dict) and "misuse" in outcome:
             raise RuntimeError(f"{call}: {outcome['misuse']}")
         return outcome
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process, whose pipes may hold what it has not read."""
+    process.kill()
+    with suppress(BrokenPipeError):
+        process.communicate()
 
 
 def _plain(value: Any) -> Any:

@@ -58,8 +58,9 @@ _MASKS = (
     (r"(TopicId: )\S+", r"\1ID"),
     (r"(Timed out waiting for a node assignment|TimeoutException: )[^\"]*", r"\1…"),
     (r"Call\(callName=(\w+)[^\"]*", r"Call(\1…"),
-    (r"^\tat .*\n?", ""),
-    (r"^\t\.\.\. \d+ (more|common frames omitted)\n?", ""),
+    # Kafka's text shows the objects in its memory that stand for the request.
+    (r"Request Request\(.*? needs (\w+) permission", r"Request … needs \1 permission"),
+    (r"Request \w+ needs (\w+) permission", r"Request … needs \1 permission"),
 )
 
 
@@ -146,7 +147,7 @@ class Side:
                 words += [option, str(self._folder / f"{run.client}.properties")]
         status, text = self._tools.run(TOOLS[run.name], *words)
         lines = [line.rstrip() for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
-        return {"status": status, "lines": lines}
+        return {"status": status, "lines": sorted(map(str.strip, lines)) if run.is_unordered else lines}
 
     def _ours(self, call: Ours) -> Any:
         admin = self._admins[call.client]
@@ -211,7 +212,8 @@ def _shown(value: Any) -> Any:
         case set() | frozenset():
             return sorted((_shown(each) for each in value), key=json.dumps)
         case list() | tuple():
-            return [_shown(each) for each in value]
+            shown = [_shown(each) for each in value]
+            return sorted(shown, key=json.dumps) if any(isinstance(each, dict) for each in shown) else shown
     names = getattr(value, "__slots__", None) or getattr(value, "__dict__", None)
     assert names, f"cannot show {type(value)}"
     return {name.lstrip("_"): _shown(getattr(value, name)) for name in names}

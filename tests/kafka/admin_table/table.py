@@ -1,29 +1,18 @@
-"""The table of administrators' cases, and the differences that are right."""
+"""The table of administrators' cases: the scenes in their order."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.kafka.admin_table import cluster, configs, groups, records, security, topics, transactions
 
-from tests.kafka.admin_table import topics
+__all__ = ["SCENES"]
 
-__all__ = ["EXPLAINED", "SCENES", "Explained"]
-
-SCENES = [*topics.SCENES]
-
-
-class Explained(NamedTuple):
-    """A difference that is right.
-
-    Attributes:
-        reason: why the reference broker does not do what Kafka does.
-        theirs: what only Kafka's outcome has.
-        ours: what only the reference broker's outcome has.
-    """
-
-    reason: str
-    theirs: str
-    ours: str
-
-
-#: The differences, keyed by the names of the scene and the case.
-EXPLAINED: dict[tuple[str, str], Explained] = {}
+#: The topics of the first scenes are deleted in the last one.
+SCENES = [
+    *topics.SCENES,
+    *configs.SCENES,
+    *records.SCENES,
+    *groups.SCENES,
+    *transactions.SCENES,
+    *security.SCENES,
+    *cluster.SCENES,
+]

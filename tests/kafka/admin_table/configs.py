@@ -1,0 +1,341 @@
+"""Cases about configurations of topics, brokers, groups, client metrics and loggers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkawire import AlterConfigOperation, ConfigChange, ConfigResource, ConfigResourceType
+from tests.kafka.admin_table.cases import Case, Scene, java, ours, tool
+
+__all__ = ["SCENES"]
+
+TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
+METRICS, LOGGER = ConfigResourceType.CLIENT_METRICS, ConfigResourceType.BROKER_LOGGER
+APPEND, SUBTRACT = AlterConfigOperation.APPEND, AlterConfigOperation.SUBTRACT
+
+#: The topic of this scene.
+T = "configured"
+
+
+def change(name: str, kind: str, resource: str, *ops: tuple[str, str, str | None], **options: Any) -> Case:
+    """Return a case that changes one resource: a type, its name, and operations, entries and values."""
+    made = [[[key, value], operation] for operation, key, value in ops]
+    return java(f"{kind.lower()}: {name}", "incrementalAlterConfigs", [[[[kind, resource], made]]], **options)
+
+
+def shown(
+    name: str, kind: str, resource: str, *, names: tuple[str, ...] = (), synonyms: bool = False, **options: Any
+) -> Case:
+    """Return a case that describes one resource."""
+    ask = [["values", ["get", {"class": "ConfigResource", "new": [kind, resource]}]]]
+    if names:
+        entries = [[*ask[0], ["get", each]] for each in names]
+        return java(
+            f"{kind.lower()}: {name}",
+            "describeConfigs",
+            [[[kind, resource]]],
+            ask=entries,
+            includeSynonyms=synonyms,
+            **options,
+        )
+    return java(f"{kind.lower()}: {name}", "describeConfigs", [[[kind, resource]]], includeSynonyms=synonyms, **options)
+
+
+S, D, A, B = "SET", "DELETE", "APPEND", "SUBTRACT"
+
+SCENES = [
+    Scene(
+        "configurations: topics",
+        [
+            java("for configurations", "createTopics", [[[T, 1, 1]]], ask=["all"]),
+            shown("one", "TOPIC", T),
+            shown("with synonyms", "TOPIC", T, synonyms=True),
+            java(
+                "with documentation",
+                "describeConfigs",
+                [[["TOPIC", T]]],
+                includeDocumentation=True,
+                ask=[["all", ["get", {"class": "ConfigResource", "new": ["TOPIC", T]}], ["get", "cleanup.policy"]]],
+            ),
+            shown("unknown", "TOPIC", "gone"),
+            shown("empty name", "TOPIC", ""),
+            shown("wrong name", "TOPIC", "a/b"),
+            java("nothing", "describeConfigs", [[]]),
+            java("the same twice", "describeConfigs", [[["TOPIC", "gone"], ["TOPIC", "gone"]]]),
+            java("unknown type", "describeConfigs", [[["UNKNOWN", T]]]),
+            change("set", "TOPIC", T, (S, "retention.ms", "70000"), (S, "segment.bytes", "2000000")),
+            shown("after a change", "TOPIC", T, names=("retention.ms", "segment.bytes", "flush.ms"), synonyms=True),
+            change("the same value", "TOPIC", T, (S, "retention.ms", "70000")),
+            change("append", "TOPIC", T, (A, "cleanup.policy", "compact")),
+            shown("after append", "TOPIC", T, names=("cleanup.policy",), synonyms=True),
+            change("append again", "TOPIC", T, (A, "cleanup.policy", "compact,delete")),
+            change("subtract", "TOPIC", T, (B, "cleanup.policy", "delete")),
+            shown("after subtract", "TOPIC", T, names=("cleanup.policy",), synonyms=True),
+            change("subtract what it lacks", "TOPIC", T, (B, "cleanup.policy", "delete")),
+            change("append to a number", "TOPIC", T, (A, "retention.ms", "5")),
+            change("subtract from a number", "TOPIC", T, (B, "retention.ms", "5")),
+            change("append a wrong policy", "TOPIC", T, (A, "cleanup.policy", "burn")),
+            change("delete", "TOPIC", T, (D, "retention.ms", None)),
+            change("delete again", "TOPIC", T, (D, "retention.ms", None)),
+            change("delete with a value", "TOPIC", T, (D, "segment.bytes", "5")),
+            change("delete an unknown one", "TOPIC", T, (D, "no.such", None)),
+            shown("after delete", "TOPIC", T, names=("retention.ms", "segment.bytes"), synonyms=True),
+            change("set null", "TOPIC", T, (S, "retention.ms", None)),
+            change("append null", "TOPIC", T, (A, "cleanup.policy", None)),
+            change("unknown", "TOPIC", T, (S, "no.such", "1")),
+            change("empty key", "TOPIC", T, (S, "", "1")),
+            change("not a number", "TOPIC", T, (S, "retention.ms", "soon")),
+            change("below the range", "TOPIC", T, (S, "segment.bytes", "1")),
+            change("above the range", "TOPIC", T, (S, "max.message.bytes", "99999999999")),
+            change("empty value", "TOPIC", T, (S, "retention.ms", "")),
+            change("spaces", "TOPIC", T, (S, "retention.ms", " 80000 ")),
+            change("not a boolean", "TOPIC", T, (S, "preallocate", "yes")),
+            change("boolean in capitals", "TOPIC", T, (S, "preallocate", "TRUE")),
+            shown("after odd values", "TOPIC", T, names=("retention.ms", "preallocate"), synonyms=True),
+            change("not a codec", "TOPIC", T, (S, "compression.type", "rar")),
+            change("not a level", "TOPIC", T, (S, "compression.gzip.level", "77")),
+            change("not a timestamp type", "TOPIC", T, (S, "message.timestamp.type", "Never")),
+            change("not a ratio", "TOPIC", T, (S, "min.cleanable.dirty.ratio", "NaN")),
+            change("infinite ratio", "TOPIC", T, (S, "min.cleanable.dirty.ratio", "-0.1")),
+            change("min ISR 0", "TOPIC", T, (S, "min.insync.replicas", "0")),
+            change("throttled replicas", "TOPIC", T, (S, "leader.replication.throttled.replicas", "0:1,1:2")),
+            change("all throttled replicas", "TOPIC", T, (S, "follower.replication.throttled.replicas", "*")),
+            change("wrong throttled replicas", "TOPIC", T, (S, "leader.replication.throttled.replicas", "0:x")),
+            change("two changes of a key", "TOPIC", T, (S, "retention.ms", "1"), (S, "retention.ms", "2")),
+            change("one of two is wrong", "TOPIC", T, (S, "flush.ms", "5"), (S, "segment.ms", "0")),
+            shown("after a refusal", "TOPIC", T, names=("flush.ms", "segment.ms"), synonyms=True),
+            change("validate only", "TOPIC", T, (S, "flush.ms", "77"), validateOnly=True),
+            change("validate a wrong value", "TOPIC", T, (S, "flush.ms", "x"), validateOnly=True),
+            shown("after validation", "TOPIC", T, names=("flush.ms",), synonyms=True),
+            change("unknown topic", "TOPIC", "gone", (S, "flush.ms", "5")),
+            change("empty name", "TOPIC", "", (S, "flush.ms", "5")),
+            change("wrong name", "TOPIC", "a/b", (S, "flush.ms", "5")),
+            change("no operations", "TOPIC", T),
+            java("nothing", "incrementalAlterConfigs", [[]]),
+            change("remote storage", "TOPIC", T, (S, "remote.storage.enable", "true")),
+            change("local retention", "TOPIC", T, (S, "local.retention.ms", "90000000000")),
+            ours("one", "describe_configs", TOPIC, T, include_synonyms=True),
+            ours("names", "describe_configs", TOPIC, T, "flush.ms", "no.such"),
+            ours("unknown topic", "describe_configs", TOPIC, "gone"),
+            ours("several", "describe_configs_of", ConfigResource(TOPIC, T), ConfigResource(TOPIC, "gone")),
+            ours("set", "incremental_alter_configs", TOPIC, T, {"flush.ms": "9", "segment.ms": None}),
+            ours("unknown key", "incremental_alter_configs", TOPIC, T, {"no.such": "9"}),
+            ours("not a number", "incremental_alter_configs", TOPIC, T, {"flush.ms": "x"}),
+            ours("append", "incremental_alter_configs", TOPIC, T, [ConfigChange("cleanup.policy", "delete", APPEND)]),
+            ours(
+                "subtract", "incremental_alter_configs", TOPIC, T, [ConfigChange("cleanup.policy", "delete", SUBTRACT)]
+            ),
+            ours(
+                "several",
+                "incremental_alter_configs_of",
+                {ConfigResource(TOPIC, T): {"flush.ms": "8"}, ConfigResource(TOPIC, "gone"): {"flush.ms": "8"}},
+            ),
+            ours("replace all", "alter_configs", TOPIC, T, {"flush.ms": "5"}),
+            ours("replace with nothing", "alter_configs", TOPIC, T, {}),
+            ours("replace by a wrong value", "alter_configs", TOPIC, T, {"flush.ms": "x"}),
+            ours("after replacing", "describe_configs", TOPIC, T, "flush.ms", "cleanup.policy", include_synonyms=True),
+            tool(
+                "add",
+                "configs",
+                f"--alter --entity-type topics --entity-name {T} --add-config flush.ms=7,retention.ms=1000",
+            ),
+            tool("add a list", "configs", f"--alter --topic {T} --add-config cleanup.policy=[compact,delete]"),
+            tool("describe", "configs", f"--describe --topic {T}"),
+            tool("describe all", "configs", f"--describe --topic {T} --all"),
+            tool("delete", "configs", f"--alter --topic {T} --delete-config flush.ms"),
+            tool("delete what it lacks", "configs", f"--alter --topic {T} --delete-config segment.ms"),
+            tool("delete an unknown one", "configs", f"--alter --topic {T} --delete-config no.such"),
+            tool("add an unknown one", "configs", f"--alter --topic {T} --add-config no.such=1"),
+            tool("add a wrong value", "configs", f"--alter --topic {T} --add-config flush.ms=x"),
+            tool("malformed", "configs", f"--alter --topic {T} --add-config flush.ms"),
+            tool(
+                "from a file",
+                "configs",
+                f"--alter --topic {T} --add-config-file @added",
+                added="flush.ms=3\nsegment.ms=90000\n",
+            ),
+            tool("unknown topic", "configs", "--describe --topic gone"),
+            tool("alter an unknown topic", "configs", "--alter --topic gone --add-config flush.ms=7"),
+            tool("no entity", "configs", "--describe"),
+            tool("alter without a change", "configs", f"--alter --topic {T}"),
+            tool("unknown type", "configs", "--describe --entity-type toys --entity-name x"),
+            tool("all topics", "configs", "--describe --entity-type topics", unordered=True),
+            tool("default topic", "configs", "--describe --entity-type topics --entity-default"),
+        ],
+    ),
+    Scene(
+        "configurations: brokers",
+        [
+            shown(
+                "some", "BROKER", "1", names=("log.retention.ms", "log.segment.bytes", "num.io.threads"), synonyms=True
+            ),
+            shown("default", "BROKER", ""),
+            shown("unknown broker", "BROKER", "7", timeoutMs=1_000),
+            shown("not a number", "BROKER", "one"),
+            shown("negative", "BROKER", "-1", timeoutMs=1_000),
+            change("set", "BROKER", "1", (S, "log.retention.ms", "3600000")),
+            change("set for all", "BROKER", "", (S, "log.segment.bytes", "30000000")),
+            shown("after changes", "BROKER", "1", names=("log.retention.ms", "log.segment.bytes"), synonyms=True),
+            shown("default after changes", "BROKER", "", synonyms=True),
+            change("read-only", "BROKER", "1", (S, "num.partitions", "9")),
+            change("read-only for all", "BROKER", "", (S, "broker.rack", "r")),
+            change("per broker for all", "BROKER", "", (S, "ssl.keystore.location", "/x")),
+            change("not a number", "BROKER", "1", (S, "log.retention.ms", "x")),
+            change("out of range", "BROKER", "1", (S, "log.cleaner.threads", "-1")),
+            change("unknown key", "BROKER", "1", (S, "nobody.knows", "x")),
+            change("delete an unknown key", "BROKER", "1", (D, "nobody.knows", None)),
+            change("append", "BROKER", "1", (A, "log.cleanup.policy", "compact")),
+            shown("after append", "BROKER", "1", names=("log.cleanup.policy",), synonyms=True),
+            change("subtract", "BROKER", "1", (B, "log.cleanup.policy", "delete")),
+            shown("after subtract", "BROKER", "1", names=("log.cleanup.policy",), synonyms=True),
+            change("append to a number", "BROKER", "1", (A, "log.retention.ms", "5")),
+            change("delete a list", "BROKER", "1", (D, "log.cleanup.policy", None)),
+            change("threads", "BROKER", "1", (S, "num.io.threads", "6")),
+            change("too many threads", "BROKER", "1", (S, "num.io.threads", "600")),
+            change("undo threads", "BROKER", "1", (D, "num.io.threads", None)),
+            change("unknown broker", "BROKER", "7", (S, "log.retention.ms", "1"), timeoutMs=1_000),
+            change("no number", "BROKER", "one", (S, "log.retention.ms", "1")),
+            change("validate only", "BROKER", "1", (S, "log.retention.ms", "5"), validateOnly=True),
+            change("validate a wrong value", "BROKER", "1", (S, "log.retention.ms", "x"), validateOnly=True),
+            change("delete", "BROKER", "1", (D, "log.retention.ms", None)),
+            change("delete for all", "BROKER", "", (D, "log.segment.bytes", None)),
+            change("max connections", "BROKER", "1", (S, "max.connections", "-1")),
+            change("max connections per ip", "BROKER", "", (S, "max.connections.per.ip.overrides", "127.0.0.1:100")),
+            change("undo connections", "BROKER", "", (D, "max.connections.per.ip.overrides", None)),
+            change("bad connections per ip", "BROKER", "", (S, "max.connections.per.ip.overrides", "nohost")),
+            ours(
+                "some", "describe_configs", BROKER, "1", "log.retention.ms", "log.segment.bytes", include_synonyms=True
+            ),
+            ours("set", "incremental_alter_configs", BROKER, "1", {"log.retention.ms": "3600000"}),
+            ours("unset", "incremental_alter_configs", BROKER, "1", {"log.retention.ms": None}),
+            ours("read-only", "incremental_alter_configs", BROKER, "1", {"num.partitions": "3"}),
+            ours("wrong value", "incremental_alter_configs", BROKER, "", {"log.retention.ms": "x"}),
+            tool("add", "configs", "--alter --broker 1 --add-config log.retention.ms=3600000"),
+            tool("describe", "configs", "--describe --broker 1"),
+            tool(
+                "add for all",
+                "configs",
+                "--alter --entity-type brokers --entity-default --add-config log.retention.ms=5000000",
+            ),
+            tool("describe defaults", "configs", "--describe --broker-defaults"),
+            tool("describe brokers", "configs", "--describe --entity-type brokers"),
+            tool("delete", "configs", "--alter --broker 1 --delete-config log.retention.ms"),
+            tool("delete for all", "configs", "--alter --broker-defaults --delete-config log.retention.ms"),
+            tool("read-only", "configs", "--alter --broker 1 --add-config num.partitions=3"),
+            tool("unknown broker", "configs", "--describe --broker 7"),
+            tool("not a number", "configs", "--describe --broker one"),
+        ],
+    ),
+    Scene(
+        "configurations: groups, client metrics and loggers",
+        [
+            shown("unknown", "GROUP", "nobody"),
+            shown("empty name", "GROUP", ""),
+            change("set", "GROUP", "cg", (S, "consumer.session.timeout.ms", "50000")),
+            shown("after a change", "GROUP", "cg", synonyms=True),
+            change(
+                "several",
+                "GROUP",
+                "cg",
+                (S, "share.auto.offset.reset", "earliest"),
+                (S, "share.isolation.level", "read_committed"),
+            ),
+            change("too short a session", "GROUP", "cg", (S, "consumer.session.timeout.ms", "1")),
+            change("too long a session", "GROUP", "cg", (S, "consumer.session.timeout.ms", "99999999")),
+            change("heartbeats slower than the session", "GROUP", "cg", (S, "consumer.heartbeat.interval.ms", "60000")),
+            change("not a number", "GROUP", "cg", (S, "consumer.heartbeat.interval.ms", "x")),
+            change("wrong reset", "GROUP", "cg", (S, "share.auto.offset.reset", "somewhere")),
+            change("reset by duration", "GROUP", "cg", (S, "share.auto.offset.reset", "by_duration:PT1H")),
+            change("wrong duration", "GROUP", "cg", (S, "share.auto.offset.reset", "by_duration:-PT1H")),
+            change("wrong isolation", "GROUP", "cg", (S, "share.isolation.level", "dirty")),
+            change("lock too short", "GROUP", "cg", (S, "share.record.lock.duration.ms", "1")),
+            change("lock", "GROUP", "cg", (S, "share.record.lock.duration.ms", "20000")),
+            change("too many deliveries", "GROUP", "cg", (S, "share.delivery.count.limit", "50")),
+            change("streams standbys", "GROUP", "cg", (S, "streams.num.standby.replicas", "1")),
+            change("too many standbys", "GROUP", "cg", (S, "streams.num.standby.replicas", "5")),
+            change("unknown key", "GROUP", "cg", (S, "no.such", "x")),
+            change("append", "GROUP", "cg", (A, "share.auto.offset.reset", "x")),
+            change("empty name", "GROUP", "", (S, "consumer.session.timeout.ms", "50000")),
+            change("validate only", "GROUP", "cg", (S, "consumer.session.timeout.ms", "51000"), validateOnly=True),
+            shown("at the end", "GROUP", "cg", synonyms=True),
+            shown("unknown", "CLIENT_METRICS", "nobody"),
+            shown("empty name", "CLIENT_METRICS", ""),
+            change(
+                "set", "CLIENT_METRICS", "cm", (S, "interval.ms", "60000"), (S, "metrics", "org.apache.kafka.producer.")
+            ),
+            shown("after a change", "CLIENT_METRICS", "cm", synonyms=True),
+            change("interval too short", "CLIENT_METRICS", "cm", (S, "interval.ms", "1")),
+            change("interval too long", "CLIENT_METRICS", "cm", (S, "interval.ms", "99999999")),
+            change("not a number", "CLIENT_METRICS", "cm", (S, "interval.ms", "x")),
+            change("match", "CLIENT_METRICS", "cm", (S, "match", "client_id=x.*,client_software_name=a")),
+            change("wrong match", "CLIENT_METRICS", "cm", (S, "match", "color=red")),
+            change("wrong pattern", "CLIENT_METRICS", "cm", (S, "match", "client_id=[")),
+            change("match without a pattern", "CLIENT_METRICS", "cm", (S, "match", "client_id")),
+            change("append", "CLIENT_METRICS", "cm", (A, "metrics", "x.y")),
+            change("unknown key", "CLIENT_METRICS", "cm", (S, "no.such", "x")),
+            change("empty name", "CLIENT_METRICS", "", (S, "interval.ms", "60000")),
+            shown("at the end", "CLIENT_METRICS", "cm", synonyms=True),
+            java("all", "listConfigResources", [[]], ask=["all"]),
+            java("groups", "listConfigResources", [["GROUP"]], ask=["all"]),
+            java("two types", "listConfigResources", [["GROUP", "CLIENT_METRICS"]], ask=["all"]),
+            java("brokers", "listConfigResources", [["BROKER", "BROKER_LOGGER"]], ask=["all"]),
+            java("unknown type", "listConfigResources", [["UNKNOWN"]], ask=["all"]),
+            java("all", "listClientMetricsResources", [], ask=["all"]),
+            ours("groups and metrics", "list_config_resources", GROUP, METRICS),
+            ours("all", "list_config_resources"),
+            ours("group", "describe_configs", GROUP, "cg", include_synonyms=True),
+            ours("metrics", "describe_configs", METRICS, "cm", include_synonyms=True),
+            ours("group", "incremental_alter_configs", GROUP, "cg", {"consumer.session.timeout.ms": "1"}),
+            ours("metrics", "incremental_alter_configs", METRICS, "cm", {"match": "a=b"}),
+            shown("unknown broker", "BROKER_LOGGER", "7", timeoutMs=1_000),
+            shown("no number", "BROKER_LOGGER", "x"),
+            change("level of the root", "BROKER_LOGGER", "1", (S, "root", "WARN")),
+            change("wrong level", "BROKER_LOGGER", "1", (S, "root", "LOUD")),
+            change("unknown logger", "BROKER_LOGGER", "1", (S, "no.such.logger", "INFO")),
+            change("append", "BROKER_LOGGER", "1", (A, "root", "INFO")),
+            change("unset the root", "BROKER_LOGGER", "1", (D, "root", None)),
+            change("unknown broker", "BROKER_LOGGER", "7", (S, "root", "INFO"), timeoutMs=1_000),
+            shown("the root", "BROKER_LOGGER", "1", names=("root",)),
+            tool("add to a group", "configs", "--alter --group cg --add-config consumer.session.timeout.ms=48000"),
+            tool("describe a group", "configs", "--describe --group cg"),
+            tool("describe groups", "configs", "--describe --entity-type groups", unordered=True),
+            tool("wrong value for a group", "configs", "--alter --group cg --add-config consumer.session.timeout.ms=1"),
+            tool("delete from a group", "configs", "--alter --group cg --delete-config consumer.session.timeout.ms"),
+            tool("metrics", "configs", "--alter --client-metrics tm --add-config interval.ms=1000"),
+            tool("describe metrics", "configs", "--describe --client-metrics tm"),
+            tool("describe all metrics", "configs", "--describe --entity-type client-metrics", unordered=True),
+            tool("level", "configs", "--alter --broker-logger 1 --add-config root=WARN"),
+            tool("wrong level", "configs", "--alter --broker-logger 1 --add-config root=LOUD"),
+            tool(
+                "add",
+                "client-metrics",
+                "--alter --name ct --metrics org.apache.kafka. --interval 60000 --match client_id=x",
+            ),
+            tool("describe", "client-metrics", "--describe --name ct"),
+            tool("describe all", "client-metrics", "--describe", unordered=True),
+            tool("list", "client-metrics", "--list", unordered=True),
+            tool("wrong interval", "client-metrics", "--alter --name ct --interval 1"),
+            tool("wrong match", "client-metrics", "--alter --name ct --match color=red"),
+            tool("no name", "client-metrics", "--alter --interval 60000"),
+            tool("delete", "client-metrics", "--delete --name ct"),
+            tool("delete again", "client-metrics", "--delete --name ct"),
+            tool("describe what is gone", "client-metrics", "--describe --name ct"),
+            change(
+                "delete",
+                "GROUP",
+                "cg",
+                *(
+                    (D, key, None)
+                    for key in (
+                        "share.auto.offset.reset",
+                        "share.isolation.level",
+                        "share.record.lock.duration.ms",
+                        "streams.num.standby.replicas",
+                        "consumer.session.timeout.ms",
+                    )
+                ),
+            ),
+            java("groups, when there are none", "listConfigResources", [["GROUP"]], ask=["all"]),
+        ],
+    ),
+]
