@@ -25,6 +25,7 @@ import java.util.OptionalLong;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
@@ -35,7 +36,8 @@ import org.apache.kafka.common.Uuid;
 /**
  * Calls any operation of Java's Admin with any arguments, and prints everything that the result says.
  *
- * The argument is a JSON object: the properties of each client, keyed by name. Each line of standard input is a call;
+ * The argument is a JSON object: the properties of each client, keyed by name. The first line of the output has the
+ * names of all operations. Each line of standard input is a call;
  * tests/kafka/admin_table/java_calls.py describes its form. Values are built and shown by reflection, so that this
  * program names no operation.
  */
@@ -50,6 +52,10 @@ public final class AdminCalls {
             Set.of("hashCode", "toString", "getClass", "clone", "toFilter", "findIndefiniteField", "matchesAtMostOne",
                     "notify", "notifyAll", "wait", "hmacAsBase64String", "isUnknown");
 
+    /** Numbers between these are the present time, in milliseconds. */
+    private static final long TIME_MIN_MS = 1_700_000_000_000L;
+    private static final long TIME_MAX_MS = 1_900_000_000_000L;
+
     /** Values of earlier results, for later calls. */
     private static final Map<String, Object> KEPT = new HashMap<>();
 
@@ -61,6 +67,8 @@ public final class AdminCalls {
         Map<String, Admin> clients = new HashMap<>();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         JsonNode properties = JSON.readTree(arguments[0]);
+        output.println(JSON.writeValueAsString(operations()));
+        output.flush();
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             JsonNode call = JSON.readTree(line);
             String name = call.get("client").asText();
@@ -74,6 +82,18 @@ public final class AdminCalls {
             output.println(JSON.writeValueAsString(shown));
             output.flush();
         }
+    }
+
+    /** Returns the names of all operations: the methods that take options. */
+    private static Set<String> operations() {
+        Set<String> names = new TreeSet<>();
+        for (Method method : Admin.class.getMethods()) {
+            Type[] types = method.getGenericParameterTypes();
+            if (types.length > 0 && isOptions(types[types.length - 1])) {
+                names.add(method.getName());
+            }
+        }
+        return names;
     }
 
     private static Admin created(JsonNode given) {
@@ -216,7 +236,9 @@ public final class AdminCalls {
     }
 
     private static Object simple(JsonNode given, Class<?> type) {
-        if (type == String.class) {
+        if (type == Object.class && given.isTextual()) {
+            return given.asText();
+        } else if (type == String.class) {
             require(given.isTextual(), given, type);
             return given.asText();
         } else if (type == int.class || type == Integer.class) {
@@ -307,8 +329,11 @@ public final class AdminCalls {
         return error.getClass().getSimpleName() + ": " + error.getMessage();
     }
 
-    /** Returns a value as JSON: a result's or a value's getters, called one by one. */
+    /** Returns a value as JSON: a result's or a value's getters, called one by one; times only as such. */
     private static Object show(Object value) throws ReflectiveOperationException {
+        if (value instanceof Long number && number > TIME_MIN_MS && number < TIME_MAX_MS) {
+            return "TIME";
+        }
         if (value == null || value instanceof Number || value instanceof Boolean || value instanceof String) {
             return value;
         } else if (value instanceof Enum<?> constant) {

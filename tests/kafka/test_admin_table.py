@@ -1,4 +1,4 @@
-"""Java's Admin, Kafka's tools and our Admin get the same outcomes from Apache Kafka 4.3.0 and from the reference broker.
+"""Java's Admin, Kafka's tools and our Admin get the same outcomes from Apache Kafka 4.3.0 and the reference broker.
 
 Method: take each case of the table (`admin_table/`) on both brokers at the same time, and compare what it returns,
 prints or raises. A case that changes nothing is repeated while the outcomes differ, because Kafka's broker learns of a
@@ -9,8 +9,10 @@ has to exist.
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -27,6 +29,8 @@ from tests.kafka.admin_table.table import SCENES
 
 pytestmark = pytest.mark.timeout(600)
 
+CASES_MIN = 400
+
 #: How long the outcomes of a case that changes nothing may differ.
 PATIENCE_SECONDS = 3
 
@@ -35,6 +39,27 @@ PATIENCE_SECONDS = 3
 def sides() -> Iterator[tuple[Side, Side]]:
     with their_side() as theirs, our_side() as ours:
         yield theirs, ours
+
+
+ACTIONS = [case.action for scene in SCENES for case in scene.cases]
+
+#: What our Admin has besides operations.
+NO_OPERATIONS = {"client_instance_id", "close", "start"}
+
+
+def test_the_table_is_complete(sides: tuple[Side, Side]) -> None:
+    assert sides[0].operations - {each.call for each in ACTIONS if isinstance(each, Java)} == set()
+    methods = {name for name, value in vars(Admin).items() if inspect.iscoroutinefunction(value)}
+    operations = {name for name in methods if not name.startswith("_")} - NO_OPERATIONS
+    assert operations - {each.call for each in ACTIONS if isinstance(each, Ours)} == set()
+    assert TOOLS.keys() - {each.name for each in ACTIONS if isinstance(each, Tool)} == set()
+
+
+def test_names() -> None:
+    names = [(scene.name, case.name) for scene in SCENES for case in scene.cases]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    assert EXPLAINED.keys() - set(names) == set()
+    assert len(names) >= CASES_MIN
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name.replace(" ", "-"))

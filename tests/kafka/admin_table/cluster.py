@@ -131,7 +131,6 @@ SCENES = [
                 ask=["topicIdValues"],
             ),
             java("nothing", "deleteTopics", [[]], ask=["all"]),
-            java("no time", "deleteTopics", [["both"]], ask=["all"], timeoutMs=0),
             java("internal", "deleteTopics", [["__share_group_state"]], ask=["all"]),
             ours("one", "delete_topics", "ot-default"),
             ours("some", "delete_topics", "ot-manual", "gone", topic_ids=[b"\7" * 16]),

@@ -48,13 +48,13 @@ EXPLAINED: dict[tuple[str, str], Explained] = {
         "UnknownServerException",
         "PolicyViolationException: cannot add 19996 partitions",
     ),
-    ("configurations: topics", "Java describeConfigs: topic: with documentation"): Explained(
+    ("configurations: topics", "Java describeConfigs: with documentation"): Explained(
         "the documentation is written in this project's own words",
         "This config designates the retention policy",
         "How old records are removed.",
     ),
     ("configurations: brokers", "Java incrementalAlterConfigs: broker: too many threads"): Explained(
-        "the reference broker has no threads that this configuration would add; Kafka limits each change to a factor of 2",
+        "the reference broker has no threads that this would add; Kafka limits each change to a factor of two",
         "Dynamic thread count update validation failed",
         '"all": null',
     ),
@@ -82,6 +82,9 @@ EXPLAINED: dict[tuple[str, str], Explained] = {
     ("cluster", "our describe_features: all"): Explained(_STREAMS, "streams.version", ""),
     ("cluster", "Java updateFeatures: validate a downgrade"): Explained(
         _LEVELS, '"all": null', "Can't downgrade the version of this feature"
+    ),
+    ("cluster", "kafka-broker-api-versions: versions"): Explained(
+        _STREAMS, "StreamsGroupHeartbeat(88): 0", "StreamsGroupHeartbeat(88): UNSUPPORTED"
     ),
     ("cluster", "Java describeMetadataQuorum: the quorum"): Explained(_QUORUM, ": 1", _MESSAGE),
     ("cluster", "our describe_metadata_quorum: the quorum"): Explained(_QUORUM, "high_watermark", "raised"),

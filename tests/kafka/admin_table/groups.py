@@ -297,7 +297,7 @@ SCENES = [
                 "listShareGroupOffsets",
                 [[["s", new(topicPartitions=[G7, GONE])]]],
                 ask=["all"],
-                timeoutMs=1_500,
+                timeoutMs=8_000,
             ),
             java("unknown group", "listShareGroupOffsets", [[["nobody", new()]]], ask=["all"]),
             java("empty", "describeShareGroups", [["s", "nobody"]], ask=DESCRIBED),

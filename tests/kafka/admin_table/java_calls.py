@@ -28,12 +28,16 @@ class JavaCalls:
 
     Args:
         clients: the properties of each client, keyed by name.
+
+    Attributes:
+        operations: the names of all operations.
     """
 
     def __init__(self, clients: Mapping[str, Mapping[str, str]]) -> None:
         self._clients = clients
         self._folder = tempfile.TemporaryDirectory(prefix="kafkawire-admin-")
         self._process: subprocess.Popen[str] | None = None
+        self.operations: frozenset[str] = frozenset()
 
     def __enter__(self) -> Self:
         self._start()
@@ -50,6 +54,8 @@ class JavaCalls:
             stdout=pipe,
             text=True,
         )
+        assert self._process.stdout is not None
+        self.operations = frozenset(json.loads(self._process.stdout.readline()))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

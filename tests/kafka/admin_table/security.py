@@ -180,32 +180,53 @@ SCENES = [
                 OURS_OF_CAROL,
                 AclBindingFilter(entry_filter=AccessControlEntryFilter("User:x")),
             ),
-            tool("add", "acls", "--add --allow-principal User:dora --operation Read --operation Write --topic tool", unordered=True),
+            tool(
+                "add",
+                "acls",
+                "--add --allow-principal User:dora --operation Read --operation Write --topic tool",
+                unordered=True,
+            ),
             tool(
                 "add for a producer",
                 "acls",
                 "--add --allow-principal User:dora --producer --topic tool --transactional-id x --idempotent",
+                unordered=True,
             ),
-            tool("add for a consumer", "acls", "--add --allow-principal User:dora --consumer --topic tool --group g", unordered=True),
-            tool("deny", "acls", "--add --deny-principal User:dora --deny-host 127.0.0.1 --operation All --cluster", unordered=True),
+            tool(
+                "add for a consumer",
+                "acls",
+                "--add --allow-principal User:dora --consumer --topic tool --group g",
+                unordered=True,
+            ),
+            tool(
+                "deny",
+                "acls",
+                "--add --deny-principal User:dora --deny-host 127.0.0.1 --operation All --cluster",
+                unordered=True,
+            ),
             tool(
                 "prefixed",
                 "acls",
                 "--add --allow-principal User:dora --operation Describe --topic pre --resource-pattern-type prefixed",
+                unordered=True,
             ),
             tool(
                 "wrong operation",
                 "acls",
                 "--add --allow-principal User:dora --operation Fly --topic tool",
+                unordered=True,
                 masks=OPERATIONS,
             ),
             tool(
                 "operation that groups lack",
                 "acls",
                 "--add --allow-principal User:dora --operation Write --group tool",
+                unordered=True,
                 masks=OPERATIONS,
             ),
-            tool("wrong principal", "acls", "--add --allow-principal dora --operation Read --topic tool", unordered=True),
+            tool(
+                "wrong principal", "acls", "--add --allow-principal dora --operation Read --topic tool", unordered=True
+            ),
             tool("no resource", "acls", "--add --allow-principal User:dora --operation Read", unordered=True),
             tool("no principal", "acls", "--add --operation Read --topic tool", unordered=True),
             tool("list", "acls", "--list", unordered=True),
@@ -532,7 +553,9 @@ SCENES = [
                 includeAuthorizedOperations=True,
             ),
             denied(
-                "describeConfigs", [[["TOPIC", "secret"], ["BROKER", "1"], ["GROUP", "g"], ["CLIENT_METRICS", "m"]]]
+                "describeConfigs",
+                [[["TOPIC", "secret"], ["BROKER", "1"], ["GROUP", "g"], ["CLIENT_METRICS", "m"]]],
+                ask=["values"],
             ),
             denied(
                 "incrementalAlterConfigs",

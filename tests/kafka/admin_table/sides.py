@@ -10,12 +10,12 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafkawire import BrokerError, ItemResults, KafkaWireError, OffsetAndMetadata, TopicPartition, sync
+from kafkawire import KafkaWireError, TopicPartition, sync
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.secret import Secret
 from tests.kafka.admin_table.cases import TOOLS, Case, Java, Kept, Ours, Tool
@@ -97,7 +97,12 @@ class Side:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def outcome(self, case: Case) -> Any:
+    @property
+    def operations(self) -> frozenset[str]:
+        """The names of the operations of Java's Admin."""
+        return self._java.operations
+
+    def outcome(self, case: Case) -> str:
         """Return what an administrator gets, with the parts masked that differ from run to run."""
         match case.action:
             case Java():
@@ -178,6 +183,10 @@ _FRAME = re.compile(r"\tat |\t\.\.\. \d+ ")
 _SHOWN_IDS = {bytes(16), bytes(15) + b"\1", b"\7" * 16}
 
 
+#: Numbers between these are the present time, in milliseconds.
+_TIME_MIN_MS, _TIME_MAX_MS = 1_700_000_000_000, 1_900_000_000_000
+
+
 def _text(error: KafkaWireError) -> str:
     return f"{type(error).__name__}: {error}"
 
@@ -190,7 +199,7 @@ def _shown(value: Any) -> Any:
         case enum.Enum():
             return value.name
         case int() | float():
-            return value
+            return "TIME" if _TIME_MIN_MS < value < _TIME_MAX_MS else value
         case Secret():
             return "SECRET"
         case bytes() | bytearray() | memoryview():
@@ -210,10 +219,10 @@ def _shown(value: Any) -> Any:
         case tuple() if hasattr(value, "_fields"):
             return {name: _shown(getattr(value, name)) for name in value._fields}
         case set() | frozenset():
-            return sorted((_shown(each) for each in value), key=json.dumps)
+            return sorted((_shown(each) for each in value), key=_key)
         case list() | tuple():
             shown = [_shown(each) for each in value]
-            return sorted(shown, key=json.dumps) if any(isinstance(each, dict) for each in shown) else shown
+            return sorted(shown, key=_key) if any(isinstance(each, dict) for each in shown) else shown
     names = getattr(value, "__slots__", None) or getattr(value, "__dict__", None)
     assert names, f"cannot show {type(value)}"
     return {name.lstrip("_"): _shown(getattr(value, name)) for name in names}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from kafkawire import TopicPartition, sync
+from kafkawire import KafkaWireError, TopicPartition, sync
 from tests.kafka.admin_table.cases import Masks, Scene, java, make, ours, tool
 
 __all__ = ["SCENES"]
@@ -36,10 +36,8 @@ def ongoing(bootstrap: str) -> Iterator[None]:
         producer.begin_transaction()
         producer.send("txn", b"open", partition=0).result()
         yield
-        try:
+        with suppress(KafkaWireError):  # a case has fenced the producer
             producer.abort_transaction()
-        except Exception as error:  # it was fenced
-            assert "fence" in str(error).lower() or "epoch" in str(error).lower(), error
 
 
 def names(*given: str) -> list[list[list[str]]]:
