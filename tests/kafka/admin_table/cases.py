@@ -94,7 +94,6 @@ class Tool(NamedTuple):
     """A run of a tool, with arguments as in a shell; `@NAME` stands for the path of a file with the text `files[NAME]`.
 
     Attributes:
-        expects_bootstrap: whether the address of the broker is added.
         is_unordered: whether the order of the lines depends on the order of a hash table in the broker.
     """
 
@@ -102,7 +101,6 @@ class Tool(NamedTuple):
     arguments: str
     files: dict[str, str]
     client: str = ""
-    expects_bootstrap: bool = True
     is_unordered: bool = False
 
     @property
@@ -199,7 +197,6 @@ def tool(
     *,
     client: str = "",
     masks: Masks = (),
-    expects_bootstrap: bool = True,
     unordered: bool = False,
     **files: str,
 ) -> Case:
@@ -211,11 +208,10 @@ def tool(
         arguments: see `Tool`.
         client: the client whose rights it has.
         masks: see `Masks`.
-        expects_bootstrap: see `Tool`.
         unordered: see `Tool`.
         files: see `Tool`.
     """
-    return Case(f"kafka-{script}: {name}", Tool(script, arguments, files, client, expects_bootstrap, unordered), masks)
+    return Case(f"kafka-{script}: {name}", Tool(script, arguments, files, client, unordered), masks)
 
 
 def ours(

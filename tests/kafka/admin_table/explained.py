@@ -25,6 +25,10 @@ _QUORUM = "the reference broker is no part of a quorum, and has no voters, epoch
 _STREAMS = (
     "the reference broker has no groups of Kafka Streams (KIP-1071), and does not advertise their APIs and feature"
 )
+_FEATURES = (
+    "the reference broker has no groups of Kafka Streams, and the node of Kafka was started without the feature "
+    "eligible.leader.replicas.version, which sets a configuration of its own"
+)
 _LEVELS = "nothing in the reference broker works at a lower level of a feature, so that no level can be lowered"
 _MESSAGE = "UnsupportedVersionException"
 
@@ -74,18 +78,28 @@ EXPLAINED: dict[tuple[str, str], Explained] = {
         "TimeoutException",
         '"grp-7": null',
     ),
-    ("cluster", "Java describeFeatures: finalized"): Explained(_STREAMS, "streams.version", "eligible.leader.replicas"),
+    ("cluster", "Java describeFeatures: finalized"): Explained(
+        _FEATURES, "streams.version", "eligible.leader.replicas"
+    ),
     ("cluster", "Java describeFeatures: of a broker"): Explained(
-        _STREAMS, "streams.version", "eligible.leader.replicas"
+        _FEATURES, "streams.version", "eligible.leader.replicas"
     ),
     ("cluster", "Java describeFeatures: supported"): Explained(_STREAMS, "streams.version", ""),
-    ("cluster", "our describe_features: all"): Explained(_STREAMS, "streams.version", ""),
+    ("cluster", "our describe_features: all"): Explained(_FEATURES, "streams.version", ""),
     ("cluster", "Java updateFeatures: validate a downgrade"): Explained(
         _LEVELS, '"all": null', "Can't downgrade the version of this feature"
     ),
     ("cluster", "kafka-broker-api-versions: versions"): Explained(
         _STREAMS, "StreamsGroupHeartbeat(88): 0", "StreamsGroupHeartbeat(88): UNSUPPORTED"
     ),
+    ("cluster", "kafka-features: describe"): Explained(_FEATURES, "streams.version", ""),
+    ("cluster", "kafka-features: describe a node"): Explained(_FEATURES, "streams.version", ""),
+    ("cluster", "kafka-features: dry run of a downgrade"): Explained(
+        _LEVELS, "can be downgraded to 0", "Can't downgrade the version of this feature"
+    ),
+    ("cluster", "kafka-metadata-quorum: status"): Explained(_QUORUM, "LeaderEpoch:", _MESSAGE),
+    ("cluster", "kafka-metadata-quorum: replication"): Explained(_QUORUM, "LogEndOffset", _MESSAGE),
+    ("cluster", "kafka-metadata-quorum: remove a controller"): Explained(_QUORUM, "VoterNotFoundException", _MESSAGE),
     ("cluster", "Java describeMetadataQuorum: the quorum"): Explained(_QUORUM, ": 1", _MESSAGE),
     ("cluster", "our describe_metadata_quorum: the quorum"): Explained(_QUORUM, "high_watermark", "raised"),
     ("cluster", "Java addRaftVoter: a voter"): Explained(_QUORUM, "TimeoutException", _MESSAGE),

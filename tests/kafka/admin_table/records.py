@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkawire import OffsetTimestamp, TopicPartition, TopicPartitionReplica, sync
+from kafkawire import ElectionType, OffsetTimestamp, TopicPartition, TopicPartitionReplica, sync
 from tests.kafka.admin_table.cases import Scene, java, make, ours, tool
 
 __all__ = ["SCENES"]
@@ -226,8 +226,8 @@ SCENES = [
             ours("none", "list_partition_reassignments"),
             ours("some", "list_partition_reassignments", [P0, NONE]),
             ours("some", "alter_partition_reassignments", {P0: [1], NONE: [1], P7: None, P1: [7]}),
-            ours("preferred", "elect_leaders", "preferred", P0, NONE, P7),
-            ours("all", "elect_leaders", "unclean"),
+            ours("preferred", "elect_leaders", ElectionType.PREFERRED, P0, NONE, P7),
+            ours("all", "elect_leaders", ElectionType.UNCLEAN),
             tool("list", "reassign-partitions", "--list"),
             tool(
                 "execute", "reassign-partitions", "--execute --reassignment-json-file @plan", plan=plan(("rec", 0, [1]))

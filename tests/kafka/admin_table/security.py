@@ -629,7 +629,7 @@ SCENES = [
             tool("without rights", "get-offsets", "--topic secret", client="alice"),
             tool("without rights", "log-dirs", "--describe", client="alice"),
             tool("without rights", "transactions", "list", client="alice"),
-            tool("without rights", "features", "describe", client="alice"),
+            tool("without rights", "features", "upgrade --feature group.version=1", client="alice"),
             tool("without rights", "cluster", "unregister --id 9", client="alice"),
             tool("without rights", "metadata-quorum", "describe --status", client="alice"),
         ],

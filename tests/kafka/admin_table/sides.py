@@ -17,6 +17,7 @@ from typing import Any
 
 from kafkawire import KafkaWireError, TopicPartition, sync
 from kafkawire.reference_broker.server import BackgroundBroker
+from kafkawire.sdk.protocol.uuids import METADATA_TOPIC_UUID, ZERO_UUID
 from kafkawire.sdk.secret import Secret
 from tests.kafka.admin_table.cases import TOOLS, Case, Java, Kept, Ours, Tool
 from tests.kafka.admin_table.java_calls import JavaCalls
@@ -54,7 +55,7 @@ _SETTINGS = {
 #: Parts of outcomes that differ from run to run: times, ids, and where Java's Admin was when its time was over.
 _MASKS = (
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d[.,]\d+)?Z?", "TIME"),
-    (r"\b1[78]\d{11}\b", "TIME"),
+    (r"(?<!\d)1[78]\d{11}(?!\d)", "TIME"),
     (r"(TopicId: )\S+", r"\1ID"),
     (r"(Timed out waiting for a node assignment|TimeoutException: )[^\"]*", r"\1…"),
     (r"Call\(callName=(\w+)[^\"]*", r"Call(\1…"),
@@ -75,6 +76,7 @@ class Side:
 
     def __init__(self, bootstrap: str, sasl: str, data_dir: Path) -> None:
         self.bootstrap = bootstrap
+        self._sasl = sasl
         self._addresses = {"": bootstrap, **dict.fromkeys(PASSWORDS, sasl)}
         self._data_dir = data_dir
         self._stack = ExitStack()
@@ -112,8 +114,8 @@ class Side:
             case Ours():
                 outcome = self._ours(case.action)
         text = json.dumps(outcome, indent=1, sort_keys=True, ensure_ascii=False)
-        for name, address in self._addresses.items():
-            text = re.sub(rf"\b(127\.0\.0\.1|localhost)([: ]+){address.rpartition(':')[2]}\b", f"{name}@broker", text)
+        for listener, address in (("PLAINTEXT", self.bootstrap), (_SASL, self._sasl)):
+            text = re.sub(rf"\b127\.0\.0\.1[: ]+{address.rpartition(':')[2]}\b", listener, text)
         text = text.replace(str(self._data_dir), "FOLDER").replace(self._cluster_id, "CLUSTER")
         text = text.replace(str(self._folder), "FILES")
         for pattern, mask in (*_MASKS, *case.masks):
@@ -144,12 +146,10 @@ class Side:
         for name, text in run.files.items():
             (self._folder / name).write_text(text)
         words = [str(self._folder / word[1:]) if word.startswith("@") else word for word in shlex.split(run.arguments)]
-        if run.expects_bootstrap:
-            action = [words.pop(0)] if run.name == "cluster" and words else []
-            words = [*action, "--bootstrap-server", self._addresses[run.client], *words]
-            option = "--config" if run.name == "cluster" else "--command-config"
-            if option not in words:
-                words += [option, str(self._folder / f"{run.client}.properties")]
+        # The tools with sub-commands expect these options before them, except for kafka-cluster.
+        action = [words.pop(0)] if run.name == "cluster" else []
+        address, config = self._addresses[run.client], self._folder / f"{run.client}.properties"
+        words = [*action, "--bootstrap-server", address, "--command-config", str(config), *words]
         status, text = self._tools.run(TOOLS[run.name], *words)
         lines = [line.rstrip() for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
         return {"status": status, "lines": sorted(map(str.strip, lines)) if run.is_unordered else lines}
@@ -180,7 +180,8 @@ class Side:
 #: A line of a Java stack trace.
 _FRAME = re.compile(r"\tat |\t\.\.\. \d+ ")
 
-_SHOWN_IDS = {bytes(16), bytes(15) + b"\1", b"\7" * 16}
+#: Ids that stand for something, or that a case has chosen.
+_SHOWN_IDS = {ZERO_UUID, METADATA_TOPIC_UUID, b"\7" * 16}
 
 
 #: Numbers between these are the present time, in milliseconds.

@@ -16,11 +16,13 @@ P0, NONE = TopicPartition("txn", 0), TopicPartition("gone", 0)
 #: A broker takes producer ids from blocks.
 IDS: Masks = (
     (r'("[pP]roducer_?[iI]d": )\d+', r"\1ID"),
-    (r'("\[.*producerId.*\]": )\d+', r"\1ID"),
-    (r"\t\d+ +\t", "\tN\t"),
-    (r"producer_id=\d+", "producer_id=N"),
-    (r" +", " "),
-    (r"\b\d+\s*\\t", "N\\\\t"),
+    (r"\bproducer_id=\d+", "producer_id=ID"),
+    (r" *\\t", r"\\t"),  # the columns of a table are as wide as the widest value
+    (r" +\"", '"'),
+    # The columns ProducerId and TransactionDurationMs.
+    (r'"\d+(\\t-?\d+\\t)', r'"ID\1'),
+    (r'("[a-z-]+\\t1\\t)\d+', r"\1ID"),
+    (r"(TIME\\t)\d+(?=\\t)", r"\1DURATION"),
 )
 
 
