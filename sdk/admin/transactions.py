@@ -183,7 +183,7 @@ async def abort_transaction(
             for topic in each.topics
             for result in topic.partitions
         }
-        code = codes.get((producer_id, *partition))
+        code = codes.get((producer_id, partition.topic, partition.partition))
         if code is None:
             raise lacking(response, f"partition {partition} of producer {producer_id}")
         check(code, f"abort of the transaction of producer {producer_id} in {partition}")

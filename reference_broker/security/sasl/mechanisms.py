@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -251,14 +252,11 @@ def _keys(settings: Mapping[str, str], options: Mapping[str, str], url: str) -> 
 
 
 def _url_parts(url: str) -> SplitResult:
-    try:
+    with suppress(ValueError):  # for example in the notation of an IPv6 address
         parts = urlsplit(url)
-        needed = {"file": parts.path, "http": parts.hostname, "https": parts.hostname}.get(parts.scheme)
-    except ValueError:  # for example in the notation of an IPv6 address
-        needed = None
-    if not needed:
-        raise ConfigurationError(_KEYS, url, "expected a URL that begins with file:///, http:// or https://")
-    return parts
+        if {"file": parts.path, "http": parts.hostname, "https": parts.hostname}.get(parts.scheme):
+            return parts
+    raise ConfigurationError(_KEYS, url, "expected a URL that begins with file:///, http:// or https://")
 
 
 def _trust(options: Mapping[str, str]) -> ssl.SSLContext | None:

@@ -414,6 +414,7 @@ def _exceptions(given: object) -> tuple[type[BaseException], ...]:
         ConfigurationError: the value is neither.
     """
     several = given if isinstance(given, tuple) else (given,)
-    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in several):
+    classes = tuple(each for each in several if isinstance(each, type) and issubclass(each, BaseException))
+    if len(classes) < len(several):
         raise ConfigurationError("reject_on", given, "expected an exception class, or a tuple of such classes")
-    return several
+    return classes
