@@ -22,7 +22,7 @@ def test_answers(kind: type[TokenBench]) -> None:
 @pytest.mark.parametrize(("kind", "time_ms"), [(TokenBench, 0), (MemberTokenBench, -1)])
 def test_a_broker_without_a_secret_key(kind: type[TokenBench], time_ms: int, key: str | None) -> None:
     bench = kind(delegation_token_secret_key=key)
-    response = bench.create()
+    response = bench.create_token()
     assert response.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert (response.principal_type, response.principal_name) == ("User", "alice")
     assert {response.issue_timestamp_ms, response.expiry_timestamp_ms, response.max_timestamp_ms} == {time_ms}
@@ -35,4 +35,4 @@ def test_ids_are_not_like_options() -> None:
     bench = TokenBench()
     uuids = iter([b"\xf8" + bytes(15), b"\x01" * 16])
     bench.core.tokens._new_uuid = lambda: next(uuids)
-    assert bench.create().token_id == "AQEBAQEBAQEBAQEBAQEBAQ"
+    assert bench.create_token().token_id == "AQEBAQEBAQEBAQEBAQEBAQ"

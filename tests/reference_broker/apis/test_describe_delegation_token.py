@@ -27,7 +27,7 @@ def test_a_broker_without_a_secret_key(kind: type[TokenBench]) -> None:
 
 def test_tokens_of_a_cluster() -> None:
     bench = MemberTokenBench()
-    first, second = bench.create(), bench.create("bob", max_lifetime_ms=5_000)
+    first, second = bench.create_token(), bench.create_token("bob", max_lifetime_ms=5_000)
     response = bench.ask_as("alice", DescribeDelegationTokenRequest(None))
     assert [(token.token_id, token.hmac) for token in response.tokens] == [
         (first.token_id, first.hmac),

@@ -21,7 +21,7 @@ def test_answers(kind: type[TokenBench]) -> None:
 
 def test_answers_in_a_cluster() -> None:
     bench = MemberTokenBench()
-    response = bench.create(max_lifetime_ms=10_000)
+    response = bench.create_token(max_lifetime_ms=10_000)
     for user, period_ms, code, time_ms in [
         ("bob", -1, ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, -1),
         ("alice", 20_000, ErrorCode.NONE, bench.now_ms + 10_000),

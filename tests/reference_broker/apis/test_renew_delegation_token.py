@@ -28,14 +28,14 @@ DAY_MS = 24 * 60 * 60 * 1000
 )
 def test_periods_in_a_cluster(period_ms: int, expected_ms: int) -> None:
     bench = MemberTokenBench()
-    response = bench.create()
+    response = bench.create_token()
     renewed = bench.ask_as("alice", RenewDelegationTokenRequest(response.hmac, period_ms))
     assert (renewed.error_code, renewed.expiry_timestamp_ms) == (ErrorCode.NONE, bench.now_ms + expected_ms)
 
 
 def test_the_order_of_checks_in_a_cluster() -> None:
     bench = MemberTokenBench()
-    response = bench.create(max_lifetime_ms=1)
+    response = bench.create_token(max_lifetime_ms=1)
     bench.advance(2)
     for user, token_hmac, code in [
         ("bob", b"x", ErrorCode.DELEGATION_TOKEN_NOT_FOUND),

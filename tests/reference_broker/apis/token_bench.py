@@ -51,7 +51,7 @@ class TokenBench(BrokerBench):
         finally:
             self.peer = before
 
-    def create(self, user: str = "alice", **fields: object) -> CreateDelegationTokenResponse:
+    def create_token(self, user: str = "alice", **fields: object) -> CreateDelegationTokenResponse:
         """Create a token; return the response."""
         response = self.ask_as(user, CreateDelegationTokenRequest(**{"max_lifetime_ms": -1, **fields}))
         assert isinstance(response, CreateDelegationTokenResponse)

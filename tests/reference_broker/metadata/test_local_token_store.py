@@ -53,14 +53,14 @@ def test_a_refused_change() -> None:
 
 
 def _token(bench: TokenBench) -> TokenInformation:
-    response = bench.create()
+    response = bench.create_token()
     return bench.core.tokens._store.tokens[response.token_id]
 
 
 def test_tokens_survive_restarts_and_crashes() -> None:
     bench = TokenBench()
     renewers = [CreateDelegationTokenRequest.CreatableRenewers("User", "ü=:#!\n")]
-    first, second = bench.create(renewers=renewers), bench.create("bob%2F/b")
+    first, second = bench.create_token(renewers=renewers), bench.create_token("bob%2F/b")
     before = bench.ask_as("alice", DescribeDelegationTokenRequest(None))
     bench.crash()
     assert bench.ask_as("alice", DescribeDelegationTokenRequest(None)) == before
@@ -76,14 +76,14 @@ def test_tokens_survive_restarts_and_crashes() -> None:
 def test_a_failing_disk() -> None:
     disk = MemoryDisk()
     bench = TokenBench(disk)
-    response = bench.create()
+    response = bench.create_token()
 
     def fail(call: DiskCall) -> None:
         if call.path.startswith(DELEGATION_TOKENS):
             raise OSError(errno.EIO, "failed")
 
     disk.plan = fail
-    failed = bench.create()
+    failed = bench.create_token()
     assert (failed.error_code, failed.token_id, failed.hmac) == (ErrorCode.KAFKA_STORAGE_ERROR, "", b"")
     failed = bench.ask_as("alice", ExpireDelegationTokenRequest(response.hmac, -1))
     assert failed.error_code == ErrorCode.KAFKA_STORAGE_ERROR

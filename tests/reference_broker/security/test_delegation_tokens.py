@@ -39,7 +39,7 @@ KINDS = pytest.mark.parametrize("kind", [TokenBench, MemberTokenBench])
 @KINDS
 def test_the_hmac_is_that_of_the_id(kind: type[TokenBench]) -> None:
     bench = kind()
-    response = bench.create()
+    response = bench.create_token()
     assert response.hmac == hmac.new(SECRET_KEY.encode(), response.token_id.encode(), hashlib.sha512).digest()
     credentials: TokenCredentials = bench.core.tokens
     credential = credentials.token_credential(response.token_id)
@@ -52,8 +52,9 @@ def test_the_hmac_is_that_of_the_id(kind: type[TokenBench]) -> None:
 
 def test_no_secret_is_stored() -> None:
     bench = TokenBench()
-    response = bench.create()
+    response = bench.create_token()
     stored = read_file(bench.disk, DELEGATION_TOKENS)
+    assert stored is not None
     assert response.token_id.encode() in stored
     for secret in (bytes(response.hmac), base64.b64encode(response.hmac), SECRET_KEY.encode()):
         assert secret not in stored
@@ -63,7 +64,7 @@ def test_no_secret_is_stored() -> None:
 def test_another_secret_key_makes_other_hmacs() -> None:
     disk = MemoryDisk()
     bench = TokenBench(disk)
-    response = bench.create()
+    response = bench.create_token()
     bench.core.close()
     again = TokenBench(disk, delegation_token_secret_key="another")
     (token,) = again.ask_as("alice", DescribeDelegationTokenRequest(None)).tokens
@@ -76,12 +77,12 @@ def test_another_secret_key_makes_other_hmacs() -> None:
 @KINDS
 def test_expired_tokens_are_removed_at_intervals(kind: type[TokenBench]) -> None:
     bench = kind(delegation_token_expiry_check_interval_ms=100_000)
-    short, long = bench.create(max_lifetime_ms=10_000), bench.create()
+    short, long = bench.create_token(max_lifetime_ms=10_000), bench.create_token()
     bench.advance(59_999)
     assert bench.token_ids() == [short.token_id, long.token_id], "an expired token is shown until it is removed"
     bench.advance(1)
     assert bench.token_ids() == [long.token_id]
-    third = bench.create(max_lifetime_ms=99_999)
+    third = bench.create_token(max_lifetime_ms=99_999)
     bench.advance(100_000)
     assert bench.token_ids() == [long.token_id]
     unknown = bench.ask_as("alice", RenewDelegationTokenRequest(third.hmac, -1))
@@ -93,7 +94,7 @@ def test_expired_tokens_are_removed_at_intervals(kind: type[TokenBench]) -> None
 @KINDS
 def test_a_renewed_token_is_kept_until_its_maximum_lifetime(kind: type[TokenBench]) -> None:
     bench = kind(delegation_token_expiry_time_ms=DAY_MS, delegation_token_max_lifetime_ms=DAY_MS * 3 // 2)
-    response = bench.create()
+    response = bench.create_token()
     bench.advance(DAY_MS - 1)
     renewed = bench.ask_as("alice", RenewDelegationTokenRequest(response.hmac, -1))
     assert renewed.expiry_timestamp_ms == response.max_timestamp_ms == response.issue_timestamp_ms + DAY_MS * 3 // 2
@@ -107,7 +108,7 @@ def test_a_renewed_token_is_kept_until_its_maximum_lifetime(kind: type[TokenBenc
 def test_times_beyond_what_the_protocol_can_say(kind: type[TokenBench]) -> None:
     longest = 2**63 - 1
     bench = kind(delegation_token_max_lifetime_ms=longest, delegation_token_expiry_time_ms=longest)
-    response = bench.create(max_lifetime_ms=longest)
+    response = bench.create_token(max_lifetime_ms=longest)
     assert (response.expiry_timestamp_ms, response.max_timestamp_ms) == (longest, longest)
     for request in (RenewDelegationTokenRequest, ExpireDelegationTokenRequest):
         assert bench.ask_as("alice", request(response.hmac, longest)).expiry_timestamp_ms == longest
@@ -117,11 +118,11 @@ def test_times_beyond_what_the_protocol_can_say(kind: type[TokenBench]) -> None:
 def test_too_many_tokens(kind: type[TokenBench]) -> None:
     bench = kind()
     bench.core.tokens._store.tokens_max = 2
-    first = bench.create()
-    bench.create()
-    assert bench.create().error_code == ErrorCode.POLICY_VIOLATION
+    first = bench.create_token()
+    bench.create_token()
+    assert bench.create_token().error_code == ErrorCode.POLICY_VIOLATION
     bench.ask_as("alice", ExpireDelegationTokenRequest(first.hmac, -1))
-    assert bench.create().error_code == ErrorCode.NONE
+    assert bench.create_token().error_code == ErrorCode.NONE
 
 
 def test_the_secret_key_is_not_described() -> None:
