@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.messages.create_acls import CreateAclsRequest
 from kafkawire.sdk.protocol.messages.delete_acls import DeleteAclsRequest
 from kafkawire.sdk.protocol.messages.describe_acls import DescribeAclsRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
-from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.authorization_bench import prepare
@@ -80,7 +80,7 @@ def test_what_is_denied_with_another_answer(denying: tuple[MemberBench, Facts], 
 
 
 def test_every_api_is_in_the_table(denying: tuple[MemberBench, Facts]) -> None:
-    served = {KNOWN_APIS[key].name for key in denying[0].core.requests.served}
+    served = {KNOWN_APIS[ApiKey(key)].name for key in denying[0].core.requests.served}
     open_to_all = {KNOWN_APIS[key].name for key in OPEN}
     assert served - open_to_all - {case.name.partition(" ")[0] for case in MEMBER_CASES} == set()
     assert set(MEMBER_ANSWERS) == {case.name for case in MEMBER_CASES}

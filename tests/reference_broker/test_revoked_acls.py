@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ FILE = "".join(
 TIMEOUT_SECONDS = 60
 
 #: Of producers, which ask for a topic before they send to it.
-QUICK = {"api_timeout_ms": 5_000}
+QUICK: dict[str, Any] = {"api_timeout_ms": 5_000}
 
 
 def allow(operation: AclOperation, name: str, kind: ResourceType = ResourceType.TOPIC) -> AclBinding:

@@ -90,6 +90,7 @@ def test_records_are_replicated(certificates: Certificates, protocol: str, princ
                 assert "BROKERS" in names
                 assert principals == {principal}
             (content,) = {node.data for node in cluster.registry.tree.nodes() if node.path == "/brokers/ids/1"}
+            assert content is not None
             assert json.loads(content)["listener_security_protocol_map"] == {
                 "CLIENTS": "PLAINTEXT", "BROKERS": protocol,
             }  # fmt: skip

@@ -193,7 +193,8 @@ def test_certificates_are_replaced_while_clients_stay(
     monkeypatch.setattr("kafkawire.reference_broker.network.tls_settings.CHECK_MS", 0)
 
     async def test() -> None:
-        async with running(certificates, **{"ssl.keystore.location": str(file)}) as broker:
+        location: Options = {"ssl.keystore.location": str(file)}
+        async with running(certificates, **location) as broker:
             options = client_options(broker, certificates, "SASL_SSL")
             async with Admin(**options) as first:
                 await first.list_topics()
@@ -201,8 +202,8 @@ def test_certificates_are_replaced_while_clients_stay(
                 await first.list_topics()
                 with pytest.raises(AuthenticationFailed):
                     await list_topics(options)
-                other = str(certificates.authority.with_name("other.crt"))
-                async with Admin(**options | {"ssl_truststore_location": other}) as third:
+                options["ssl_truststore_location"] = str(certificates.authority.with_name("other.crt"))
+                async with Admin(**options) as third:
                     await third.list_topics()
 
     run(test())
@@ -384,7 +385,8 @@ def test_a_broker_that_starts_again(certificates: Certificates) -> None:
 
 def test_limit_of_a_listener(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with running(certificates, **{"listener.name.ssl.max.connections": 1}) as broker:
+        limit: Options = {"listener.name.ssl.max.connections": 1}
+        async with running(certificates, **limit) as broker:
             port = broker.addresses["SSL"].port
             _, first = await asyncio.open_connection("localhost", port)
             _, second = await asyncio.open_connection("localhost", port)

@@ -12,7 +12,8 @@ from tests.reference_broker.broker_bench import BrokerBench
 
 __all__ = ["JOIN", "Info", "Sub", "streams_bench", "topology"]
 
-Info, Sub = Beat.TopicInfo, Beat.Subtopology
+Info = Beat.TopicInfo
+Sub = Beat.Subtopology
 
 #: The fields of a joining member, except for its topology.
 JOIN: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "process_id": "p"}

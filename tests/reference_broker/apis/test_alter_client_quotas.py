@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.reference_broker.metadata.entity_configs import DEFAULT, ConfigEntity
+from kafkawire.reference_broker.metadata.entity_configs import DEFAULT, ConfigEntity, EntityConfigStore
 from kafkawire.reference_broker.storage.checkpoints import ENTITY_CONFIGS
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
 from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.apis.quota_cases import IN_CLUSTER, STEPS, comparable, quota_request
+from tests.reference_broker.apis.quota_cases import IN_CLUSTER, STEPS, Entity, comparable, quota_request
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.security.kept_entity_configs import KeptEntityConfigs
 
 NONE = ErrorCode.NONE
-USER, BOTH = {"user": "alice"}, {"user": "alice", "client-id": None}
+USER: Entity = {"user": "alice"}
+BOTH: Entity = {"user": "alice", "client-id": None}
 
 
 def alter(bench, entity, ops, **options):
@@ -61,7 +62,9 @@ def test_a_disk_that_fails() -> None:
     code, text = alter(bench, USER, {"producer_byte_rate": 5.0})
     assert code == ErrorCode.KAFKA_STORAGE_ERROR
     assert text
-    assert not bench.core.parts["entity_configs"].all()
+    store = bench.core.parts["entity_configs"]
+    assert isinstance(store, EntityConfigStore)
+    assert not store.all()
 
 
 @pytest.mark.parametrize(("entity", "ops", "code", "text", "stored"), IN_CLUSTER)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 
 from kafkawire.reference_broker.apis import load
-from kafkawire.reference_broker.metadata.entity_configs import ConfigEntity
+from kafkawire.reference_broker.metadata.entity_configs import ConfigEntity, EntityConfigStore
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.security.scram_credentials import StoredScramCredentials
 from kafkawire.reference_broker.storage.checkpoints import ENTITY_CONFIGS
@@ -35,8 +35,9 @@ def test_the_credential_is_that_of_the_password() -> None:
     bench = BrokerBench(MemoryDisk())
     bench.ask(AlterUserScramCredentialsRequest([], [upsertion("alice")]))
     bench.crash()
-    credentials = StoredScramCredentials(bench.core.parts["entity_configs"])
-    stored = credentials.scram_credential("SCRAM-SHA-256", "alice")
+    store = bench.core.parts["entity_configs"]
+    assert isinstance(store, EntityConfigStore)
+    stored = StoredScramCredentials(store).scram_credential("SCRAM-SHA-256", "alice")
     assert stored == make_credential("SCRAM-SHA-256", "secret", b"salt", 4096)
 
 

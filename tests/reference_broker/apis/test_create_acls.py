@@ -28,8 +28,10 @@ def test_with_an_authorizer(case):
         for acl, (code, _) in zip(case.creations, case.results, strict=True)
         if code == ErrorCode.NONE
     }
+    acls = bench.core.authorizer.acls
+    assert acls is not None
     stored = {
         (pattern.resource_type, pattern.name, entry.principal, entry.host, entry.operation)
-        for pattern, entry in bench.core.authorizer.acls.image
+        for pattern, entry in acls.image
     }
     assert stored == created

@@ -7,6 +7,7 @@ import errno
 
 import pytest
 
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.delete_acls import DeleteAclsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -27,6 +28,12 @@ ACLS = [
 ]
 
 
+def stored(bench):
+    acls = bench.core.authorizer.acls
+    assert acls is not None
+    return set(acls.image)
+
+
 @pytest.mark.parametrize("case", cases(ApiKey.DELETE_ACLS), ids=name_of)
 def test_answers(bench, case):
     check(bench, case)
@@ -45,7 +52,7 @@ def test_with_an_authorizer():
     assert (group.resource_name, group.principal, group.operation, others) == ("x", "User:alice", AclOperation.READ, [])
     assert {each.resource_name for each in topics} == {"x", "y"}
     assert {(each.error_code, each.error_message) for each in topics} == {(ErrorCode.NONE, None)}
-    assert set(bench.core.authorizer.acls.image) == {ACLS[-1]}
+    assert stored(bench) == {ACLS[-1]}
 
 
 def test_a_failing_disk_deletes_nothing():
@@ -57,8 +64,9 @@ def test_a_failing_disk_deletes_nothing():
         if call.path.startswith("acls"):
             raise OSError(errno.EIO, "a planned fault", call.path)
 
+    assert isinstance(bench.disk, MemoryDisk)
     bench.disk.plan = plan
     wanted = ResourceType.ANY, None, PatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
     (result,) = bench.ask(DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*wanted)])).filter_results
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert set(bench.core.authorizer.acls.image) == set(ACLS)
+    assert stored(bench) == set(ACLS)

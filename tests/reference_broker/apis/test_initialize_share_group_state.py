@@ -51,4 +51,5 @@ def test_without_a_coordinator(tmp_path):
     bench.create()
     ((number, code, text),) = told(bench.initialize(0))
     assert (number, code) == (0, ErrorCode.NOT_COORDINATOR)
+    assert text is not None
     assert text.startswith("Unable to initialize share group state")

@@ -12,6 +12,10 @@ from kafkawire.reference_broker.coordinators.loading_in_order import LoadingInOr
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
 
 
@@ -24,6 +28,8 @@ class NotingShard(CountingShard):
 
     def replay(self, record, offset, producer_id):
         super().replay(record, offset, producer_id)
+        assert isinstance(record.key, OffsetCommitKey)
+        assert isinstance(record.value, OffsetCommitValue | None)
         number = None if record.value is None else record.value.offset
         self.noted.append((offset, record.key.group, number))
 

@@ -33,8 +33,7 @@ def test_every_lower_level_is_refused(feature: Feature, kind: FeatureUpgradeType
 
 
 def test_the_first_problem_in_the_order_of_java() -> None:
-    wanted = dict.fromkeys(("y", "q"), (1, 1))
-    problem = check_feature_changes(wanted, FEATURES, LEVELS, 7)
+    problem = check_feature_changes({"y": (1, 1), "q": (1, 1)}, FEATURES, LEVELS, 7)
     expected = "Invalid update version 1 for feature q. Local controller 7 does not support this feature."
     assert problem == expected, "q is in bucket 1 of 16, y in bucket 9"
 

@@ -86,8 +86,11 @@ def test_a_broker_that_is_not_registered_is_not_ready(monkeypatch):
         async with BrokerCluster(1, metrics_listen=ANY_PORT) as cluster:
             broker = cluster.brokers[1]
             assert (await status_of(broker, "/readyz")).endswith(b"ready\n")
-            registration = broker.node.membership.registration
-            monkeypatch.setattr(registration, "_state", RegistrationState.LOST)
+            node = broker.node
+            assert node is not None
+            membership = node.membership
+            assert membership is not None
+            monkeypatch.setattr(membership.registration, "_state", RegistrationState.LOST)
             assert (await status_of(broker, "/readyz")).endswith(b"not ready: it is not registered in its cluster\n")
             monkeypatch.undo()
 

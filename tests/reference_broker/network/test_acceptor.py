@@ -45,6 +45,7 @@ class Bench:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.wires: list[Wire] = []
+        self.limits = limits
         self.now_ms = 0
         self.acceptor = Acceptor(LISTENER, limits, self._connect, lambda: self.now_ms, BUFFERS)
 
@@ -76,7 +77,7 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
                 await asyncio.sleep(0)
             assert len(bench.wires) == 3, "the fourth client has to wait now"
             await bench.acceptor.stop()
-        while bench.acceptor._limits._count:
+        while bench.limits._count:
             await asyncio.sleep(0)
         with pytest.raises(ConnectionRefusedError):
             bench.client()
@@ -165,7 +166,7 @@ def test_a_connection_too_many_waits_and_holds_up_the_next_one() -> None:
             await bench.acceptor.stop()
         delay, refusal = ("delay", "PLAINTEXT", True), ("refusal", "PLAINTEXT", "127.0.0.1", True)
         assert rates.asked == [delay, refusal] * 3
-        while bench.acceptor._limits._count:
+        while bench.limits._count:
             await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
@@ -186,7 +187,7 @@ def test_a_connection_from_a_busy_address_is_closed(monkeypatch: pytest.MonkeyPa
                 await asyncio.sleep(0)
             assert not bench.acceptor._delayed
             await bench.acceptor.stop()
-        while bench.acceptor._limits._count:
+        while bench.limits._count:
             await asyncio.sleep(0)
         assert len(bench.wires) == 1
 

@@ -6,6 +6,7 @@ Method: give the measurement a loop whose time the test sets.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 
 from kafkawire.reference_broker.network.loop_delay import LoopDelay
@@ -13,7 +14,7 @@ from kafkawire.reference_broker.network.loop_delay import LoopDelay
 
 def test_late_timers(monkeypatch):
     found: list[int] = []
-    due: list[tuple[float, object]] = []
+    due: list[tuple[float, Callable[[], None]]] = []
     cancelled: list[bool] = []
     loop = SimpleNamespace(now=100.0)
     loop.time = lambda: loop.now

@@ -39,9 +39,14 @@ class Client:
         while self.deferred:
             self.deferred.pop(0)()
 
-    def answers(self):
+    def written(self) -> bytes:
+        """Return and remove what the session has written."""
         data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in self.wire.parts)
         self.wire.parts = []
+        return data
+
+    def answers(self):
+        data = self.written()
         received = []
         while data:
             end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "big")

@@ -3,6 +3,8 @@
 Method: read filters of both requests that have them.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.requests.acl_filters import read_filter
@@ -31,7 +33,7 @@ def test_every_element(kind):
 
 @pytest.mark.parametrize("place", NUMBERS)
 def test_unknown_elements(place):
-    asked = [*ANY]
+    asked: list[Any] = [*ANY]
     asked[place] = 0
     with pytest.raises(RemoteProtocolError, match="DescribeAcls contains an element of type UNKNOWN"):
         read_filter("DescribeAcls", DescribeAclsRequest(*asked))
@@ -39,7 +41,7 @@ def test_unknown_elements(place):
 
 @pytest.mark.parametrize("place", NUMBERS)
 def test_numbers_of_later_releases_match_nothing(place):
-    asked = [*ANY]
+    asked: list[Any] = [*ANY]
     asked[place] = 99
     (kind, _, pattern_type), (_, _, operation, permission_type) = read_filter("X", DescribeAclsRequest(*asked))
     assert (kind, pattern_type, operation, permission_type)[NUMBERS.index(place)] == 0

@@ -9,9 +9,10 @@ import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.request_times import RequestTimes, RequestWatch
+from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from tests.reference_broker.raw_client import produce_request
 from tests.reference_broker.requests.session_client import Client
 from tests.reference_broker.storage.produced_batches import produced
@@ -107,9 +108,10 @@ def test_a_closed_connection_ends_nothing(observed):
     assert len(observed.seen) == seen
 
 
-def test_observers_are_called_in_order():
+def test_observers_are_called_in_order(bench):
     called = []
     observers = [lambda *given: called.append(1), lambda *given: called.append(2)]
     watch = RequestWatch(observers, lambda: 7)
-    watch.sent(None, None, None, RequestTimes(1, 2))
+    request = Request(APIS[ApiKey.METADATA], 12, 0, "client", MetadataRequest(), 1)
+    watch.sent(request, bench.call(request), None, RequestTimes(1, 2))
     assert called == [1, 2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -69,12 +70,12 @@ def client(bench: BrokerBench) -> Client:
     return new_client(bench)
 
 
-def shake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> list[Message]:
+def shake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> list[Any]:
     client.send(SaslHandshakeRequest(mechanism), version)
     return client.answers()
 
 
-def authenticate(client: Client, token: bytes = GOOD, version: int = 2) -> list[Message]:
+def authenticate(client: Client, token: bytes = GOOD, version: int = 2) -> list[Any]:
     client.send(SaslAuthenticateRequest(token), version)
     return client.answers()
 
@@ -107,11 +108,9 @@ def test_bare_tokens(client: Client) -> None:
     (shaken,) = shake(client, version=0)
     assert shaken.error_code == ErrorCode.NONE
     client.session.receive_frame(b"admin")
-    assert b"".join(client.wire.parts) == b"\x00\x00\x00\x09password?"
-    client.wire.parts = []
+    assert client.written() == b"\x00\x00\x00\x09password?"
     client.session.receive_frame(bytearray(b"admin-secret"))
-    assert b"".join(client.wire.parts) == bytes(LENGTH_BYTES)
-    client.wire.parts = []
+    assert client.written() == bytes(LENGTH_BYTES)
     client.send(MetadataRequest(None), 12)
     assert len(client.answers()) == 1
 
@@ -130,9 +129,7 @@ def test_versions_that_are_refused_can_be_asked_for_again(client: Client) -> Non
     request = b"".join(ClientConnection().request(ApiVersionsRequest(), 4).parts)[LENGTH_BYTES:]
     client.session.receive_frame(request[:2] + (99).to_bytes(2, "big") + request[4:])
     assert client.wire.is_open
-    response = b"".join(client.wire.parts)
-    assert int.from_bytes(response[8:10], "big") == ErrorCode.UNSUPPORTED_VERSION
-    client.wire.parts = []
+    assert int.from_bytes(client.written()[8:10], "big") == ErrorCode.UNSUPPORTED_VERSION
     log_in(client)
 
 

@@ -5,11 +5,14 @@ Method: acknowledgements of made-up partitions.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from kafkawire.reference_broker.metadata.image import PartitionImage, TopicImage
 from kafkawire.reference_broker.requests.delayed_operations import finished
 from kafkawire.reference_broker.requests.share_acknowledgements import Acknowledger, Outcome, Renewal
+from kafkawire.reference_broker.shares.share_partitions import SharePartitions
 from kafkawire.reference_broker.shares.share_sessions import TopicIdPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
@@ -41,7 +44,9 @@ def outcomes(*asked, renewal=RENEWING):
     """Return the outcomes, and the partitions that were acknowledged."""
     image = TopicImage("t", T, tuple(PartitionImage(1, 0, (1,), (1,)) for _ in range(3)), {})
     shares, found = FakeShares(), []
-    acknowledger = Acknowledger("g", "m", renewal, {T: image}, shares, lambda name: name == "t")
+    acknowledger = Acknowledger(
+        "g", "m", renewal, {T: image}, cast("SharePartitions", shares), lambda name: name == "t"
+    )
     given = [
         (TopicIdPartition(topic_id, number), [Batch(*batch) for batch in batches])
         for topic_id, number, batches in asked
@@ -107,8 +112,8 @@ def test_the_last_one_counts_if_a_partition_comes_twice():
 
 def test_records_of_a_topic_that_may_not_be_read():
     image = TopicImage("hidden", T, (PartitionImage(1, 0, (1,), (1,)),), {})
-    found = []
-    acknowledger = Acknowledger("g", "m", RENEWING, {T: image}, FakeShares(), lambda name: name != "hidden")
+    shares, found = cast("SharePartitions", FakeShares()), []
+    acknowledger = Acknowledger("g", "m", RENEWING, {T: image}, shares, lambda name: name != "hidden")
     valid, invalid = [Batch(0, 0, [1])], [Batch(1, 0, [1])]
     asked = [(TopicIdPartition(T, 0), valid), (TopicIdPartition(T, 1), invalid), (TopicIdPartition(T, 2), valid)]
     finished(acknowledger.acknowledge(asked, found.append, 7))

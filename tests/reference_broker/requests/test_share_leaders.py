@@ -25,6 +25,7 @@ def test_a_leader_is_named_with_its_address(bench):
     assert named.endpoints() == ()
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
         leader = named.leader("t", 0, code)
+        assert leader is not None
         assert (leader.leader_id, leader.leader_epoch) == (1, 0)
     (endpoint,) = named.endpoints()
     assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "broker", 9092)
@@ -32,5 +33,7 @@ def test_a_leader_is_named_with_its_address(bench):
 
 def test_an_unknown_leader_has_no_address(bench):
     named = leaders(bench)
-    assert named.leader("none", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER).leader_id == -1
+    leader = named.leader("none", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert leader is not None
+    assert leader.leader_id == -1
     assert named.endpoints() == ()

@@ -6,6 +6,7 @@ Method: give the observer requests with chosen times, and compare the lines.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_a_hostile_client_id(log):
 def test_requests_over_the_wire(caplog):
     """Joining a group takes longer than the limit, but only because it waits for other members."""
     caplog.set_level(logging.INFO, "kafkawire.broker.requests")
-    options = {"slow_request_ms": 1, "group_initial_rebalance_delay_ms": 10}
+    options: dict[str, Any] = {"slow_request_ms": 1, "group_initial_rebalance_delay_ms": 10}
     with BackgroundBroker(None, **options) as broker, sync.Producer(broker.bootstrap) as producer:
         producer.send("t", b"x").result()
         with sync.Consumer(broker.bootstrap, "t", group_id="g", auto_offset_reset="earliest") as consumer:

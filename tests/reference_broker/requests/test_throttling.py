@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.metadata.entity_configs import DEFAULT, ConfigEntity
+from kafkawire.reference_broker.metadata.entity_configs import DEFAULT, ConfigEntity, EntityConfigStore
 from kafkawire.reference_broker.requests.session import Session
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -93,8 +93,17 @@ def limit(bench: BrokerBench, entity: ConfigEntity, **quotas: float) -> None:
     """Replace the quotas of an entity."""
     errors: list[Any] = []
     configs = {key: str(value) for key, value in quotas.items()}
-    bench.core.parts["entity_configs"].change({entity: lambda before: configs}, errors.append)
+    store = bench.core.parts["entity_configs"]
+    assert isinstance(store, EntityConfigStore)
+    store.change({entity: lambda before: configs}, errors.append)
     assert errors == [{}]
+
+
+def take_5_ms(bench: BrokerBench) -> None:
+    """Set a clock, each reading of which is 5 ms after the one before."""
+    throttling, took = bench.core.requests.throttling, iter(range(0, 10**15, 5_000_000))
+    assert throttling is not None
+    throttling._clock_ns = lambda: next(took)
 
 
 def fetch(offset: int = 0, max_bytes: int = 2**20, wait: int = 0) -> FetchRequest:
@@ -187,18 +196,16 @@ def test_other_connections_are_not_muted(bench: BrokerBench) -> None:
 
 def test_the_longest_throttle_time_counts(bench: BrokerBench) -> None:
     limit(bench, ALICE, producer_byte_rate=10, request_percentage=0.0001)
-    took = iter(range(0, 10**15, 5_000_000))
-    bench.core.parts["throttling"]._clock_ns = lambda: next(took)
+    take_5_ms(bench)
     client = Client(bench)
     response = client.ask(produce_request(produced(bytes(1_000))), 9)
     assert response.throttle_time_ms > 1_000, "the request quota throttles for one sample at most"
 
 
 def test_the_time_spent_on_requests(bench: BrokerBench) -> None:
-    """Each reading of the clock is 5 ms after the one before, so a request takes a known number of percent."""
+    """A request takes a known number of percent."""
     limit(bench, ALICE, request_percentage=1)
-    took = iter(range(0, 10**15, 5_000_000))
-    bench.core.parts["throttling"]._clock_ns = lambda: next(took)
+    take_5_ms(bench)
     client = Client(bench)
     times = [client.ask(MetadataRequest(None), 12).throttle_time_ms]
     while not times[-1] and len(times) < 100:
@@ -211,8 +218,7 @@ def test_the_time_spent_on_requests(bench: BrokerBench) -> None:
 
 def test_requests_that_are_exempt_from_the_time_limit(bench: BrokerBench) -> None:
     limit(bench, ALICE, request_percentage=0.000001)
-    took = iter(range(0, 10**15, 5_000_000))
-    bench.core.parts["throttling"]._clock_ns = lambda: next(took)
+    take_5_ms(bench)
     client = Client(bench)
     for _ in range(3):
         client.send(produce_request(produced(b"x"), acks=0), 9, expect_response=False)
@@ -365,8 +371,7 @@ def test_a_message_that_has_no_throttle_time(bench: BrokerBench) -> None:
     from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 
     limit(bench, ALICE, request_percentage=0.000001)
-    took = iter(range(0, 10**15, 5_000_000))
-    bench.core.parts["throttling"]._clock_ns = lambda: next(took)
+    take_5_ms(bench)
     client = Client(bench)
     assert client.ask(ApiVersionsRequest(), 0).throttle_time_ms == 0
     assert client.is_muted

@@ -178,7 +178,7 @@ class SharePartitionBench:
         fields = {"records_max": 500, "is_limited": False, "batch_size": 500, **wanted}
         ranges, count = self.share.acquire(Wanted(member_id, **fields), Fetched(offset, known, aborted), self.now_ms)
         assert count == sum(last - first + 1 for first, last, _ in ranges)
-        return [tuple(part) for part in ranges]
+        return [(first, last, deliveries) for first, last, deliveries in ranges]
 
     def acknowledge(self, *ranges: tuple[int, int, Any], member_id: str = "m") -> list[ErrorCode | None]:
         """Acknowledge ranges; return the code of the outcome, or an empty list if it is not known yet."""

@@ -99,11 +99,18 @@ def test_whole_batches_stay_together(acknowledged, pending):
     assert begun(bench().share.flight, acknowledged) == pending
 
 
+def lock_of(flight):
+    """Return the lock of the first batch."""
+    lock = flight.batches.first.whole.lock
+    assert lock is not None
+    return lock
+
+
 def test_locks_are_renewed_if_the_group_may():
     flight = bench().share.flight
-    before = flight.batches.first.whole.lock
+    before = lock_of(flight)
     begun(flight, (0, 9, [RENEW]))
-    after = flight.batches.first.whole.lock
+    after = lock_of(flight)
     assert (before.timer.is_pending, after.timer.deadline_ms) == (False, 99)
     with pytest.raises(BrokerError, match="not enabled"):
         begun(flight, (0, 9, [RENEW]), may_renew=False)

@@ -5,6 +5,8 @@ Method: operations on a coordinator with logs in memory; time passes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.shares.coordinator import PRUNE_INTERVAL_MS, ShareCoordinator
@@ -38,7 +40,7 @@ class CoordinatorBench:
             self.timers.fire(0)
         return self
 
-    def ask(self, operation, *args):
+    def ask(self, operation, *args) -> Any:
         outcomes = []
         operation(*args, outcomes.append, 0)
         (outcome,) = outcomes

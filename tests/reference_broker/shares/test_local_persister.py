@@ -5,8 +5,11 @@ Method: a coordinator that fails a number of times; time passes.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from kafkawire.reference_broker.shares.coordinator import ShareCoordinator
 from kafkawire.reference_broker.shares.local_persister import LocalPersister
 from kafkawire.reference_broker.shares.shard import StateRefused, Write
 from kafkawire.reference_broker.shares.share_state import SharePartitionKey
@@ -46,7 +49,8 @@ class PersisterBench:
             self.ensured.append(topic)
             done(made)
 
-        self.persister = LocalPersister(self.coordinator, ensure, self.timers, lambda: self.now_ms)
+        coordinator = cast("ShareCoordinator", self.coordinator)
+        self.persister = LocalPersister(coordinator, ensure, self.timers, lambda: self.now_ms)
         self.outcomes = []
 
     def advance(self, until_ms=10_000):

@@ -23,6 +23,12 @@ UNKNOWN = SharePartitionKey("g", b"u" * 16, 0)
 ACCEPTED = StateBatch(0, 4, 1, 2)
 
 
+def decoded(shard, entry):
+    record = shard.decode(*entry)
+    assert record is not None
+    return record
+
+
 class ShardBench:
     """A shard and its log."""
 
@@ -50,12 +56,12 @@ class ShardBench:
 
     def kinds(self):
         names = {ShareSnapshotKey: "snapshot", ShareUpdateKey: "update"}
-        return [names[type(self.shard.decode(*entry).key)] for entry in self.log]
+        return [names[type(decoded(self.shard, entry).key)] for entry in self.log]
 
     def check_replay(self):
         again = self.new()
         for offset, entry in enumerate(self.log):
-            again.replay(again.decode(*entry), offset, -1)
+            again.replay(decoded(again, entry), offset, -1)
         assert again.states == self.shard.states
         assert again.offsets.redundant_to == self.shard.offsets.redundant_to
 
@@ -78,7 +84,9 @@ def test_a_state_is_initialized_written_and_read():
     assert state.batches == (StateBatch(3, 9, 1, 2), StateBatch(20, 29, 2, 0))
     bench.write(start=10)
     assert bench.shard.states[KEY].batches == (StateBatch(20, 29, 2, 0),)
-    assert bench.run(bench.shard.summary(KEY)).start_offset == 10
+    summary = bench.run(bench.shard.summary(KEY))
+    assert summary is not None
+    assert summary.start_offset == 10
     bench.check_replay()
 
 

@@ -163,10 +163,11 @@ def test_a_state_that_cannot_be_read_is_told_once(bench):
 
 
 def test_a_disk_that_fails():
-    bench = ShareBench(MemoryDisk())
+    disk = MemoryDisk()
+    bench = ShareBench(disk)
     bench.begin_group()
     bench.produce_values(b"a")
     bench.fetch(max_records=0)
-    bench.disk.plan = lambda call: fail_at(call.number)(call) if call.name == "read" and "t-0" in call.path else None
+    disk.plan = lambda call: fail_at(call.number)(call) if call.name == "read" and "t-0" in call.path else None
     told = bench.fetch(1)
     assert told.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR

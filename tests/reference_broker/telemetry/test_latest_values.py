@@ -5,6 +5,8 @@ Method: values of two clients that share little room.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkawire.reference_broker.telemetry.latest_values import ClientSample, LatestValues, Room
 from kafkawire.reference_broker.telemetry.otlp import MetricPoint
 
@@ -55,6 +57,7 @@ def test_clients_share_the_room() -> None:
 def test_long_texts_take_more_room() -> None:
     room = Room(2_000)
     values = LatestValues(room)
-    for each in (point("n" * 2_000), point(label="v" * 2_000), point(**{f"l{number}": "" for number in range(20)})):
+    labels: dict[str, Any] = {f"l{number}": "" for number in range(20)}
+    for each in (point("n" * 2_000), point(label="v" * 2_000), point(**labels)):
         values.take(each)
     assert ([*values], values.dropped, room.left_bytes) == ([], 3, 2_000)

@@ -22,7 +22,7 @@ from tests.reference_broker.broker_cluster import until
 METRICS = "org.apache.kafka.producer."
 
 
-def with_broker(test: Callable[[Broker], Awaitable[None]], **options: object) -> None:
+def with_broker(test: Callable[[Broker], Awaitable[None]], **options: Any) -> None:
     async def run() -> None:
         broker = Broker(MemoryDisk(), **options)
         await broker.start()

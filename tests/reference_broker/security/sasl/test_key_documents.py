@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *arguments: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""
 
 
