@@ -27,7 +27,8 @@ from tests.sdk.scripted_broker import StoringBroker
 
 DEFAULT = DefaultEntity.DEFAULT
 ALICE, ALICES_APP = ClientQuotaEntity("alice"), ClientQuotaEntity("alice", DEFAULT)
-Described, Altered = messages.DescribeClientQuotasResponse, messages.AlterClientQuotasResponse
+Described = messages.DescribeClientQuotasResponse
+Altered = messages.AlterClientQuotasResponse
 
 
 def test_what_is_asked_and_what_is_returned() -> None:

@@ -72,7 +72,8 @@ def test_the_reference_broker_has_features() -> None:
         asyncio.run(run(broker.bootstrap))
 
 
-Update, Updated = messages.UpdateFeaturesRequest, messages.UpdateFeaturesResponse
+Update = messages.UpdateFeaturesRequest
+Updated = messages.UpdateFeaturesResponse
 
 
 def updating(response: Updated, version: int | None = None) -> tuple[list[Any], list[Any]]:

@@ -6,7 +6,7 @@ Method: call `in_batches` with scripted lookups and brokers; where time matters,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, cast
 
 import pytest
@@ -34,7 +34,7 @@ MOVED = BrokerError(ErrorCode.NOT_COORDINATOR, "moved")
 DENIED = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "denied")
 LATE = RequestTimedOut("late")
 
-Ask = Callable[[int, list[str], int], Awaitable[dict[str, Any]]]
+Ask = Callable[[int, list[str], int], Awaitable[Mapping[str, Any]]]
 
 
 class Scripted:

@@ -17,7 +17,8 @@ from kafkawire.sdk.transport.wire import Address
 from tests.sdk.admin.administering import administering
 from tests.sdk.scripted_broker import StoringBroker
 
-Request, Response = messages.DescribeQuorumRequest, messages.DescribeQuorumResponse
+Request = messages.DescribeQuorumRequest
+Response = messages.DescribeQuorumResponse
 
 TOPIC = "__cluster_metadata"
 

@@ -26,7 +26,8 @@ from tests.sdk.admin.administering import Pair, administering
 from tests.sdk.scripted_broker import StoringBroker
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
-Described, Altered = messages.DescribeUserScramCredentialsResponse, messages.AlterUserScramCredentialsResponse
+Described = messages.DescribeUserScramCredentialsResponse
+Altered = messages.AlterUserScramCredentialsResponse
 Result = Altered.AlterUserScramCredentialsResult
 
 

@@ -122,7 +122,7 @@ def test_older_brokers() -> None:
 def test_reference_broker() -> None:
     with Broker(ephemeral=True) as broker, sync.Admin(broker.bootstrap) as admin:
         topology = Beat.Topology(0, [Beat.Subtopology("0", ["missing"])])
-        tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+        tasks: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
         join = Beat("g", "m", 0, topology=topology, rebalance_timeout_ms=1_000, process_id="p", **tasks)
         admin.list_group_offsets("g")  # waits for the coordinator
         host, _, port = broker.bootstrap.rpartition(":")

@@ -95,4 +95,4 @@ def test_an_error_of_the_application_keeps_its_traceback() -> None:
     for _ in range(5):
         with pytest.raises(ValueError, match="by a listener") as raised:
             queue.check()
-    assert len(traceback.extract_tb(raised.value.__traceback__)) < 5
+        assert len(traceback.extract_tb(raised.value.__traceback__)) < 5

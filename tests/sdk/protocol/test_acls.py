@@ -77,7 +77,7 @@ def test_a_filter_of_entries(selects: AccessControlEntryFilter, expected: bool) 
     assert AclBindingFilter(entry_filter=selects).matches(binding) is expected
 
 
-@pytest.mark.parametrize("selects", [selects for selects, pattern, expected in PATTERNS])
+@pytest.mark.parametrize("selects", [selects for selects, _, _ in PATTERNS])
 def test_the_only_patterns_of_a_filter(selects: ResourcePatternFilter) -> None:
     if selects.patterns is None:
         assert selects.name is None or selects.resource_type == ANY or selects.pattern_type == MATCH

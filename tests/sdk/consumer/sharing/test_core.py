@@ -15,6 +15,7 @@ from kafkawire.sdk.consumer.sharing.delivery import AcquiredRecord
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import AcknowledgeType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -80,7 +81,9 @@ def test_leaving(setting: Setting) -> None:
     assert setting.broker.epochs == {}
     kinds = [ApiKey(request.api.key) for request in setting.broker.requests]
     assert kinds[-2:] == [ApiKey.SHARE_ACKNOWLEDGE, ApiKey.SHARE_GROUP_HEARTBEAT]
-    assert setting.broker.asked(ApiKey.SHARE_ACKNOWLEDGE)[-1].share_session_epoch == -1
+    last = setting.broker.asked(ApiKey.SHARE_ACKNOWLEDGE)[-1]
+    assert isinstance(last, ShareAcknowledgeRequest)
+    assert last.share_session_epoch == -1
 
 
 def test_metrics(setting: Setting) -> None:
@@ -110,7 +113,8 @@ def test_a_topic_without_permission() -> None:
     described = setting.broker.responders[ApiKey.METADATA]
 
     def refused(request: Request) -> MetadataResponse:
-        response: MetadataResponse = described(request)
+        response = described(request)
+        assert isinstance(response, MetadataResponse)
         for topic in response.topics:
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return response

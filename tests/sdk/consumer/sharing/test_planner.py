@@ -309,6 +309,7 @@ def test_a_response_names_the_new_leader() -> None:
 
     def answer(request: ShareFetchRequest, version: int) -> Any:
         response = usual(request, version)
+        assert isinstance(response, ShareFetchResponse)
         for topic in response.responses:
             for each in topic.partitions:
                 each.current_leader = ShareFetchResponse.LeaderIdAndEpoch(2, 9)

@@ -45,6 +45,12 @@ class Bench:
         self.offset += len(values)
         return acquired
 
+    def take(self) -> ShareDelivery[Any, Any]:
+        """Return a delivery that must be there."""
+        delivery = self.reader.take()
+        assert delivery is not None
+        return delivery
+
     def taken(self) -> list[tuple[int, int]]:
         """Return and remove the acknowledgements so far: first offsets and types."""
         found = [(each.first, each.type) for each in self.ledger.given]
@@ -58,9 +64,9 @@ ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, Ackno
 def test_the_next_read_accepts_in_implicit_mode() -> None:
     bench = Bench()
     bench.fill(b"a", b"b", b"c")
-    assert bench.reader.take().record.value == b"a"
+    assert bench.take().record.value == b"a"
     assert bench.taken() == []
-    assert bench.reader.take().record.value == b"b"
+    assert bench.take().record.value == b"b"
     assert bench.taken() == [(0, ACCEPT)]
     assert bench.reader.take_many(9)[T0][0].record.value == b"c"
     assert bench.taken() == [(1, ACCEPT)]
@@ -72,7 +78,7 @@ def test_the_next_read_accepts_in_implicit_mode() -> None:
 def test_nothing_is_acknowledged_in_explicit_mode() -> None:
     bench = Bench(is_explicit=True)
     bench.fill(b"a", b"b")
-    first = bench.reader.take()
+    first = bench.take()
     bench.reader.take()
     bench.reader.finish()
     assert bench.taken() == []
@@ -104,7 +110,7 @@ def test_records_without_a_lock_are_not_handed_out(caplog: pytest.LogCaptureFixt
     bench.now_ms += 1_000
     late = bench.fill(b"d", b"e")
     bench.now_ms += 29_000
-    assert bench.reader.take().record.value == b"d"
+    assert bench.take().record.value == b"d"
     late.is_lost = True
     assert bench.reader.take() is None
     assert "topic t: 2 records are not handed out, because their acquisition locks have run out" in caplog.text
@@ -125,7 +131,7 @@ def test_errors_are_raised_in_order() -> None:
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
         bench.reader.take()
     assert not bench.reader.is_unread(error)
-    assert bench.reader.take().record.value == b"a"
+    assert bench.take().record.value == b"a"
     bench.queue.fail(Closed("closed"))
     with pytest.raises(Closed):
         bench.reader.take()
@@ -161,7 +167,7 @@ def test_a_record_that_cannot_be_deserialized_is_released_by_the_next_read() -> 
         bench.reader.take()
     assert failed.value.offset == 1
     assert bench.taken() == [(0, ACCEPT)]
-    assert bench.reader.take().record.value == "c"
+    assert bench.take().record.value == "c"
     assert bench.taken() == [(1, RELEASE)]
     with pytest.raises(LocalProtocolError, match="is not held any more; call reject before the next read"):
         bench.reader.reject(failed.value)
@@ -183,10 +189,10 @@ def test_an_interrupted_read_loses_nothing() -> None:
     bench = Bench()
     hooked(bench)
     bench.fill(b"a", b"b", b"interrupt")
-    assert bench.reader.take().record.value == "a"
+    assert bench.take().record.value == "a"
     bench.reader.rewind()
     assert bench.taken() == [], "it did not reach the caller"
-    assert bench.reader.take().record.value == "a"
+    assert bench.take().record.value == "a"
     with pytest.raises(KeyboardInterrupt):
         bench.reader.take_many(9)
     bench.reader.rewind()

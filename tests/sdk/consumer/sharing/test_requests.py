@@ -5,6 +5,8 @@ Method: build requests and encode them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkawire.sdk.client.options import ShareConsumerOptions
@@ -26,7 +28,7 @@ T0, T1, U0 = (
 LEDGER = Ledger(lambda: None, lambda: 0, is_explicit=True)
 
 
-def requests(**given: object) -> ShareRequests:
+def requests(**given: Any) -> ShareRequests:
     return ShareRequests(options(ShareConsumerOptions, group_id="g", **given), "m")
 
 

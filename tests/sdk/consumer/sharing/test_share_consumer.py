@@ -115,6 +115,7 @@ def test_polling_without_a_wait_finds_records_in_the_end() -> None:
 
 def test_blocks_acknowledge_by_their_outcome() -> None:
     async def test(broker: SharingBroker, consumer: Consumer) -> None:
+        offset = -1
         async for delivery in consumer:
             offset = delivery.record.offset
             try:

@@ -275,7 +275,9 @@ class Scene(Sharing):
 
 
 def _copy(former: ShareBroker, broker: ShareBroker) -> None:
-    broker.batches, broker.counts, broker.done = map(deepcopy, (former.batches, former.counts, former.done))
+    broker.batches = deepcopy(former.batches)
+    broker.counts = deepcopy(former.counts)
+    broker.done = deepcopy(former.done)
     broker.elsewhere = set(former.elsewhere)
 
 
