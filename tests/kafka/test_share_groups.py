@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 #: How long a fetch may take that loads a share partition.
 LOAD_MS = 3_000
 
-NOTHING = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+NOTHING: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
 
 
 def delivery(steps: ShareSteps) -> None:
@@ -301,7 +302,7 @@ def states(steps: ShareSteps) -> None:
     read("after", 0, 0)
 
 
-SEQUENCES: dict[str, tuple[Callable[[ShareSteps], None], dict[str, str]]] = {
+SEQUENCES: dict[str, tuple[Callable[[ShareSteps], None], dict[str, Any]]] = {
     "delivery": (delivery, {}),
     "errors": (errors, {}),
     "renewal": (renewal, {}),

@@ -43,7 +43,10 @@ LOG = Path("__consumer_offsets-0", f"{0:020}.log")
 Ask = Callable[[Message, int], Any]
 Both = tuple[Ask, Ask]
 Beat = StreamsGroupHeartbeatRequest
-Info, Sub, Copartition, Ids = Beat.TopicInfo, Beat.Subtopology, Beat.CopartitionGroup, Beat.TaskIds
+Info = Beat.TopicInfo
+Sub = Beat.Subtopology
+Copartition = Beat.CopartitionGroup
+Ids = Beat.TaskIds
 
 SETTINGS = {
     "group.streams.initial.rebalance.delay.ms": "0",
@@ -235,7 +238,7 @@ def test_threads_of_one_process(both: Both) -> None:
     for _ in range(4):
         epochs = {member.member_id: member for member in described(both, group).members}
         for name, member in epochs.items():
-            owned = {
+            owned: dict[str, Any] = {
                 f"{role}_tasks": [
                     Ids(part.subtopology_id, part.partitions) for part in getattr(member.assignment, f"{role}_tasks")
                 ]
