@@ -45,13 +45,19 @@ EVERYBODY = "User:*"
 class ShareNode(Protocol):
     """A broker."""
 
-    bootstrap: str
+    @property
+    def bootstrap(self) -> str:
+        """Its address."""
+        ...
 
-    async def restart(self) -> None:
-        """Kill it, and start it again with its files, once all runs on it have asked for that."""
+    @property
+    def restart(self) -> Callable[[], Awaitable[None]]:
+        """Kills it, and starts it again with its files, once all runs on it have asked for that."""
+        ...
 
     def lock_configs(self) -> Mapping[str, str]:
         """Return the configurations with which a group has short locks."""
+        ...
 
 
 class ShareStage:

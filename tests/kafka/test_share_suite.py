@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,53 +47,46 @@ _OPTIONS: dict[str, object] = {
 }
 
 
-class Restarting:
-    """A broker that is restarted once the runs of all clients are waiting for that."""
+class Restart:
+    """Restarts a broker once the runs of all clients are waiting for that.
 
-    _waiting = 0
-    _restarted: asyncio.Future[None] | None = None
+    Args:
+        kill: kills the broker.
+        start: starts it again with its files.
+    """
 
-    def kill(self) -> None:
-        raise NotImplementedError
+    def __init__(self, kill: Callable[[], None], start: Callable[[], None]) -> None:
+        self._kill = kill
+        self._start = start
+        self._waiting: list[asyncio.Future[None]] = []
 
-    def start(self) -> None:
-        raise NotImplementedError
-
-    async def restart(self) -> None:
-        if self._restarted is None:
-            self._restarted = asyncio.get_running_loop().create_future()
-        restarted = self._restarted
-        self._waiting += 1
-        if self._waiting < len(DRIVERS):
-            await restarted
+    async def __call__(self) -> None:
+        if len(self._waiting) < len(DRIVERS) - 1:
+            self._waiting.append(asyncio.get_running_loop().create_future())
+            await self._waiting[-1]
             return
-        await asyncio.to_thread(self.kill)
-        await asyncio.to_thread(self.start)
-        self._waiting, self._restarted = 0, None
-        restarted.set_result(None)
+        await asyncio.to_thread(self._kill)
+        await asyncio.to_thread(self._start)
+        for waiting in self._waiting:
+            waiting.set_result(None)
+        self._waiting.clear()
 
 
-class KafkaNode(Restarting):
+class KafkaNode:
     """Apache Kafka."""
 
     def __init__(self, kafka: ApacheKafka) -> None:
-        self._kafka = kafka
         self.bootstrap = kafka.bootstrap
+        self.restart = Restart(kafka.kill, kafka.start)
 
     def __str__(self) -> str:
         return "Apache Kafka"
-
-    def kill(self) -> None:
-        self._kafka.kill()
-
-    def start(self) -> None:
-        self._kafka.start()
 
     def lock_configs(self) -> Mapping[str, str]:
         return {"share.record.lock.duration.ms": str(LOCK_MS)}
 
 
-class OwnNode(Restarting):
+class OwnNode:
     """The reference broker.
 
     Args:
@@ -106,6 +99,7 @@ class OwnNode(Restarting):
         self._options = _OPTIONS | options
         self._port = free_port()
         self.bootstrap = f"127.0.0.1:{self._port}"
+        self.restart = Restart(self.kill, self.start)
         self.start()
 
     def __str__(self) -> str:
