@@ -77,11 +77,11 @@ class Poll(NamedTuple):
 
     Attributes:
         member: who reads.
-        count: how many records to wait for; 0 to show that there are none.
+        wanted: how many records to wait for; 0 to show that there are none.
     """
 
     member: str
-    count: int
+    wanted: int
 
 
 class Acknowledge(NamedTuple):
@@ -133,12 +133,12 @@ class Drain(NamedTuple):
 
     Attributes:
         members: who reads.
-        count: how many records to wait for.
+        wanted: how many records to wait for.
         shows_offsets: whether to show the offsets too, which depend on earlier steps in some scenarios.
     """
 
     members: Sequence[str]
-    count: int
+    wanted: int
     shows_offsets: bool = True
 
 

@@ -58,6 +58,7 @@ class ShareNode(Protocol):
     def lock_configs(self) -> Mapping[str, str]:
         """Return the configurations with which a group has short locks."""
         ...
+        ...
 
 
 class ShareStage:
@@ -174,7 +175,7 @@ class ShareStage:
         return found
 
     async def _poll(self, step: do.Poll) -> Any:
-        return await self._read(step.member, step.count, PATIENCE_MS if step.count else QUIET_MS)
+        return await self._read(step.member, step.wanted, PATIENCE_MS if step.wanted else QUIET_MS)
 
     async def _acknowledge(self, step: do.Acknowledge) -> None:
         kinds = {place: step.kinds.get(value, "ACCEPT") for place, value in self._held[step.member].items()}
@@ -191,7 +192,7 @@ class ShareStage:
         deadline = time.monotonic() + PATIENCE_MS / 1000
 
         async def work(member: str) -> None:
-            while len({place for place, *_ in found}) < step.count and time.monotonic() < deadline:
+            while len({place for place, *_ in found}) < step.wanted and time.monotonic() < deadline:
                 read = await self._read(member, 1, 500)
                 if isinstance(read, str):
                     found.append((read,))

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ RECORDS = produced(bytes(10_000))
 WINDOW_SECONDS = 2
 CONNECTIONS_PER_SECOND = 10
 CONNECTIONS_MAX = 3
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "quota.window.num": f"{WINDOW_SECONDS + 1}",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,FEW:PLAINTEXT,SLOW:PLAINTEXT",
     "listener.name.few.max.connections": f"{CONNECTIONS_MAX}",

@@ -66,7 +66,7 @@ STEPS = {
 class Story(ShareSteps):
     """Requests of two members, and a record of them."""
 
-    def __init__(self, bootstrap: str, name: str, **configs: str) -> None:
+    def __init__(self, bootstrap: str, name: str, **configs: Any) -> None:
         super().__init__(bootstrap, name, **configs)
         self.calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = []
         self._lines = {"": self.socket, **{member: self._connected() for member in MEMBERS}}

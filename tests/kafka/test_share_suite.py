@@ -96,7 +96,7 @@ class OwnNode:
 
     def __init__(self, folder: Path, **options: object) -> None:
         self._folder = folder
-        self._options = _OPTIONS | options
+        self._options: dict[str, Any] = {**_OPTIONS, **options}
         self._port = free_port()
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.restart = Restart(self.kill, self.start)

@@ -106,23 +106,27 @@ async def running(certificates: Certificates) -> AsyncIterator[Found]:
         setup = await connected(Admin(at["PLAINTEXT"]))
         credential = UserScramCredentialUpsertion("alice", ScramMechanism.SCRAM_SHA_256, SCRAM)
         (await setup.alter_user_scram_credentials(credential)).all()
-        common = {
+        common: dict[str, Any] = {
             "bootstrap_servers": at["SASL_PLAINTEXT"],
             "security_protocol": "SASL_PLAINTEXT",
             "api_timeout_ms": 20_000,
         }
-        plain = common | {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": PLAIN}
-        scram = common | {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "alice", "sasl_password": SCRAM}
+        plain: dict[str, Any] = common | {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": PLAIN}
+        scram: dict[str, Any] = common | {
+            "sasl_mechanism": "SCRAM-SHA-256",
+            "sasl_username": "alice",
+            "sasl_password": SCRAM,
+        }
         bearer = unsecured_token("alice")
         admin = await connected(Admin(**plain))
         await admin.create_topics([NewTopic("t", 1)])
         producer = await connected(Producer(**scram))
         await producer.send("t", b"value")
-        oauth = common | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token": Secret(bearer)}
+        oauth: dict[str, Any] = common | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token": Secret(bearer)}
         consumer = await connected(Consumer(oauth.pop("bootstrap_servers"), "t", auto_offset_reset="earliest", **oauth))
         await anext(aiter(consumer))
         token = await admin.create_delegation_token()
-        with_token = scram | {"sasl_username": token.token_id, "sasl_password": token.hmac.reveal()}
+        with_token: dict[str, Any] = scram | {"sasl_username": token.token_id, "sasl_password": token.hmac.reveal()}
         holder = await connected(Admin(**with_token, sasl_scram_tokenauth=True))
         await holder.list_topics()
         locked_key = certificates.client_locked_key.read_text()

@@ -99,8 +99,11 @@ def test_records_are_replicated(certificates: Certificates, protocol: str, princ
 
 
 def test_links_use_altered_certificates(certificates: Certificates) -> None:
-    more = dict.fromkeys(("ssl.allow.dn.changes", "ssl.allow.san.changes"), "true")
-    more["ssl.endpoint.identification.algorithm"] = ""
+    more = {
+        "ssl.allow.dn.changes": "true",
+        "ssl.allow.san.changes": "true",
+        "ssl.endpoint.identification.algorithm": "",
+    }
 
     async def test() -> None:
         async with BrokerCluster(2, **settings(certificates, "SSL", **more)) as cluster:

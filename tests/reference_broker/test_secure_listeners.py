@@ -213,7 +213,7 @@ def test_certificates_are_altered(certificates: Certificates, caplog: pytest.Log
     name = "listener.name.sasl_ssl.ssl.keystore.location"
 
     async def test() -> None:
-        async with running(certificates, **{"ssl.allow.dn.changes": "true"}) as broker:
+        async with running(certificates, Played, **{"ssl.allow.dn.changes": "true"}) as broker:
             options = client_options(broker, certificates, "SASL_SSL")
             async with Admin(**options) as admin:
                 alter = partial(admin.incremental_alter_configs, ConfigResourceType.BROKER, "1")

@@ -99,7 +99,8 @@ def test_an_error_holds_no_copy() -> None:
 def test_secret_bytes_are_like_others_but_not_shown() -> None:
     secret = SecretBytes(b"hunter2")
     assert secret == b"hunter2"
-    assert {secret: 1}[b"hunter2"] == 1
+    keyed: dict[bytes, int] = {secret: 1}
+    assert keyed[b"hunter2"] == 1
     assert type(bytes(secret)) is bytes
     for text in (repr(secret), str(secret), f"{secret}", repr({"key": [secret]})):
         assert "hunter2" not in text

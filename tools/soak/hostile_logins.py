@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.header_start import HEADER_START
@@ -67,7 +67,7 @@ _TOKENS: Final = (
 )
 
 
-def login_options(certificates: Certificates) -> dict[str, object]:
+def login_options(certificates: Certificates) -> dict[str, Any]:
     """Return the options of a broker with listeners for them, after one for clients that need not log in."""
     modules = "org.apache.kafka.common.security"
     users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())

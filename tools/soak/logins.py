@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -268,7 +268,7 @@ def _round(broker: BrokerProcess, kind_name: str, count: int) -> _Found:
         strangers.join()
 
 
-def _options(certificates: Certificates) -> dict[str, object]:
+def _options(certificates: Certificates) -> dict[str, Any]:
     return {
         "listeners": "SSL://localhost:0,SASL_PLAINTEXT://localhost:0",
         "ssl.keystore.type": "PEM",

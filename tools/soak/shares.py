@@ -100,7 +100,7 @@ class Entry(NamedTuple):
     partition: int
     offset: int
     event: int
-    count: int
+    delivery_count: int
     at: float
 
 

@@ -217,8 +217,8 @@ def _shown(value: Any) -> Any:
             return f"{value.topic}-{value.partition}"
         case Mapping():
             return {_key(key): _shown(each) for key, each in value.items()}
-        case tuple() if hasattr(value, "_fields"):
-            return {name: _shown(getattr(value, name)) for name in value._fields}
+        case tuple() if fields := getattr(value, "_fields", ()):
+            return {name: _shown(getattr(value, name)) for name in fields}
         case set() | frozenset():
             return sorted((_shown(each) for each in value), key=_key)
         case list() | tuple():
