@@ -25,6 +25,8 @@ __all__ = ["error_response"]
 
 _CODES = ("error_code", "partition_error_code")
 _TEXT = "error_message"
+#: The field of an element that only says where its topics are to be.
+_PLACE = "path"
 
 #: Fields that identify an element in the request.
 _IDENTITIES = (
@@ -113,10 +115,13 @@ def _identify(element: Message, asked: Any, version: int) -> None:
 
 
 def _elements(request: Message, version: int) -> Iterator[Any]:
-    """Yield the entries that a request, or one of its elements, asks about."""
+    """Yield the entries that a request, or one of its elements, asks about: topics, not the directories for them."""
     for field in _fields(type(request), version).values():
-        if field.array:
-            yield from getattr(request, field.name) or ()
+        for each in (getattr(request, field.name) or ()) if field.array else ():
+            if isinstance(each, Message) and _PLACE in _fields(type(each), version):
+                yield from _elements(each, version)
+            else:
+                yield each
 
 
 @cache

@@ -14,6 +14,7 @@ from kafkawire.reference_broker.requests.delayed_operations import finished
 from kafkawire.reference_broker.requests.error_responses import error_response
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
@@ -89,6 +90,16 @@ def test_elements_are_named(bench):
     topics = [OffsetFetchRequest.OffsetFetchRequestTopic("a", [1, 2])]
     (topic,) = failed(bench, OffsetFetchRequest("g", topics), 1).topics
     assert [(entry.partition_index, entry.error_code) for entry in topic.partitions] == [(1, CODE), (2, CODE)]
+
+
+def test_topics_of_directories_are_named(bench):
+    Place, Topic = AlterReplicaLogDirsRequest.AlterReplicaLogDir, AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
+    request = AlterReplicaLogDirsRequest([Place("/a", [Topic("t", [0, 2])]), Place("/b", [Topic("u", [1])])])
+    found = failed(bench, request, 2).results
+    named = [
+        (topic.topic_name, [(each.partition_index, each.error_code) for each in topic.partitions]) for topic in found
+    ]
+    assert named == [("t", [(0, CODE), (2, CODE)]), ("u", [(1, CODE)])]
 
 
 def test_all_topics_are_no_topic(bench):
