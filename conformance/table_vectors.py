@@ -32,6 +32,7 @@ _ENUMERATIONS = {
     "DescribeConfigsResponse.ConfigType": "ConfigType",
     "AlterConfigOp.OpType": "AlterConfigOperation",
     "FeatureUpdate.UpgradeType": "FeatureUpgradeType",
+    "StreamsGroupHeartbeatResponse.Status": "StreamsGroupStatus",
     "TransactionState(coordinator)": "TransactionState",
 }
 

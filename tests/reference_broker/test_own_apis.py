@@ -34,10 +34,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.api_registry import ApiRegistry
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
-from kafkawire.sdk.protocol.messages.streams_group_describe import (
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-)
+from kafkawire.sdk.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
@@ -368,12 +365,10 @@ def test_a_quota_mutes_the_connection(client: Client, greeter: Greeter) -> None:
 
 
 def test_an_api_of_kafka_that_the_broker_does_not_serve() -> None:
-    Request, Response = StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-    group = Response.DescribedGroup(group_id="mine")
-    handler = ApiHandler(APIS[ApiKey.STREAMS_GROUP_DESCRIBE], lambda call, request: Response(groups=[group]))
+    answer = UpdateRaftVoterResponse(throttle_time_ms=7)
+    handler = ApiHandler(APIS[ApiKey.UPDATE_RAFT_VOTER], lambda call, request: answer)
     with Broker(ephemeral=True, handlers=[handler]) as broker, Client(broker.bootstrap) as client:
-        (found,) = client.ask(Request(), 0, Response).groups
-        assert found.group_id == "mine"
+        assert client.ask(UpdateRaftVoterRequest(), 0, UpdateRaftVoterResponse) == answer
 
 
 def test_fewer_versions_than_there_are() -> None:
