@@ -56,6 +56,7 @@ TOOLS = {
     "metadata-quorum": _TOOLS + "MetadataQuorumCommand",
     "reassign-partitions": _TOOLS + "reassign.ReassignPartitionsCommand",
     "share-groups": _GROUPS + "ShareGroupCommand",
+    "streams-groups": _TOOLS + "streams.StreamsGroupCommand",
     "topics": _TOOLS + "TopicCommand",
     "transactions": _TOOLS + "TransactionsCommand",
 }

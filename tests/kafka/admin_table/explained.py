@@ -22,12 +22,9 @@ class Explained(NamedTuple):
 
 
 _QUORUM = "the reference broker is no part of a quorum, and has no voters, epochs and offsets to show"
-_STREAMS = (
-    "the reference broker has no groups of Kafka Streams (KIP-1071), and does not advertise their APIs and feature"
-)
 _FEATURES = (
-    "the reference broker has no groups of Kafka Streams, and the node of Kafka was started without the feature "
-    "eligible.leader.replicas.version, which sets a configuration of its own"
+    "the node of Kafka was started without the feature eligible.leader.replicas.version, which sets a configuration of "
+    "its own"
 )
 _LEVELS = "nothing in the reference broker works at a lower level of a feature, so that no level can be lowered"
 _MESSAGE = "UnsupportedVersionException"
@@ -67,33 +64,19 @@ EXPLAINED: dict[tuple[str, str], Explained] = {
         "begin 0, end -1, length 6",
         "'nohost' is not of the form ADDRESS:NUMBER",
     ),
-    ("groups: empty ones and their offsets", "Java describeStreamsGroups: a classic one"): Explained(
-        _STREAMS, "Group g is not a streams group.", _MESSAGE
-    ),
-    ("groups: empty ones and their offsets", "Java describeStreamsGroups: unknown"): Explained(
-        _STREAMS, "Group nobody not found.", _MESSAGE
-    ),
     ("groups: empty share groups", "Java listShareGroupOffsets: unknown partitions"): Explained(
         "Kafka does not answer as long as its share coordinator does not know a partition",
         "TimeoutException",
         '"grp-7": null',
     ),
-    ("cluster", "Java describeFeatures: finalized"): Explained(
-        _FEATURES, "streams.version", "eligible.leader.replicas"
-    ),
-    ("cluster", "Java describeFeatures: of a broker"): Explained(
-        _FEATURES, "streams.version", "eligible.leader.replicas"
-    ),
-    ("cluster", "Java describeFeatures: supported"): Explained(_STREAMS, "streams.version", ""),
-    ("cluster", "our describe_features: all"): Explained(_FEATURES, "streams.version", ""),
+    ("cluster", "Java describeFeatures: finalized"): Explained(_FEATURES, "", "eligible.leader.replicas"),
+    ("cluster", "Java describeFeatures: of a broker"): Explained(_FEATURES, "", "eligible.leader.replicas"),
+    ("cluster", "our describe_features: all"): Explained(_FEATURES, "", '"eligible.leader.replicas.version": 1,'),
     ("cluster", "Java updateFeatures: validate a downgrade"): Explained(
         _LEVELS, '"all": null', "Can't downgrade the version of this feature"
     ),
-    ("cluster", "kafka-broker-api-versions: versions"): Explained(
-        _STREAMS, "StreamsGroupHeartbeat(88): 0", "StreamsGroupHeartbeat(88): UNSUPPORTED"
-    ),
-    ("cluster", "kafka-features: describe"): Explained(_FEATURES, "streams.version", ""),
-    ("cluster", "kafka-features: describe a node"): Explained(_FEATURES, "streams.version", ""),
+    ("cluster", "kafka-features: describe"): Explained(_FEATURES, "FinalizedVersionLevel: 0", ""),
+    ("cluster", "kafka-features: describe a node"): Explained(_FEATURES, "FinalizedVersionLevel: 0", ""),
     ("cluster", "kafka-features: dry run of a downgrade"): Explained(
         _LEVELS, "can be downgraded to 0", "Can't downgrade the version of this feature"
     ),
