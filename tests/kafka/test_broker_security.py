@@ -87,16 +87,17 @@ def bare(text: str = "") -> Request:
     return Request(None, 0, plain(text))
 
 
-LIST_GROUPS = Request(ApiKey.LIST_GROUPS, 2, b"")
+#: A request for clients that have logged in, whose answer depends on nothing else: to delete no groups.
+DELETE_NOTHING = Request(ApiKey.DELETE_GROUPS, 1, bytes(4))
 METADATA = Request(ApiKey.METADATA, 4, bytes(4) + b"\0", is_compared=False)
 
 CONVERSATIONS = {
-    "a login": [versions(), shake(), token(), LIST_GROUPS],
-    "without versions": [shake(), token(), LIST_GROUPS],
-    "with flexible versions": [versions(3), shake(), token(), LIST_GROUPS],
-    "version 0 of tokens": [versions(4), shake(), token(version=0), LIST_GROUPS],
-    "version 1 of tokens": [shake(), token(version=1), LIST_GROUPS],
-    "bare tokens": [shake(version=0), bare(), LIST_GROUPS],
+    "a login": [versions(), shake(), token(), DELETE_NOTHING],
+    "without versions": [shake(), token(), DELETE_NOTHING],
+    "with flexible versions": [versions(3), shake(), token(), DELETE_NOTHING],
+    "version 0 of tokens": [versions(4), shake(), token(version=0), DELETE_NOTHING],
+    "version 1 of tokens": [shake(), token(version=1), DELETE_NOTHING],
+    "bare tokens": [shake(version=0), bare(), DELETE_NOTHING],
     "bare tokens, refused": [shake(version=0), bare("admin:wrong-secret")],
     "wrong password": [versions(), shake(), token("admin:wrong-secret")],
     "wrong password, version 0": [shake(), token("admin:wrong-secret", 0)],
@@ -107,13 +108,13 @@ CONVERSATIONS = {
     "handshake in an unknown version": [shake(version=9)],
     "tokens in an unknown version": [shake(), Request(ApiKey.SASL_AUTHENTICATE, 9, b"\x01\0")],
     "a request first": [METADATA],
-    "a request after versions": [versions(), LIST_GROUPS],
+    "a request after versions": [versions(), DELETE_NOTHING],
     "a token first": [token()],
     "versions twice": [versions(), versions()],
     "versions in an unknown version, then again": [versions(99), versions(99), versions(), shake(), token()],
     "versions with a refused name, then again": [versions(3, b"-"), versions(3), shake(), token()],
     "versions during the login": [shake(), versions()],
-    "a request during the login": [shake(), LIST_GROUPS],
+    "a request during the login": [shake(), DELETE_NOTHING],
     "handshake twice": [shake(), shake()],
     "nonsense": [Request(None, 0, b"GET / HTTP/1.1\r\n")],
     "nothing": [Request(None, 0, b"")],
@@ -121,14 +122,14 @@ CONVERSATIONS = {
     "an oversized request": [Request(None, 0, bytes(600_000))],
     "a token after the login": [shake(), token(), token()],
     "versions after the login": [shake(), token(), versions()],
-    "another login": [shake(), token(), shake(), token(), LIST_GROUPS],
+    "another login": [shake(), token(), shake(), token(), DELETE_NOTHING],
     "another login, and one more at once": [shake(), token(), shake(), token(), shake()],
     "another login, refused": [shake(), token(), shake(), token("admin:wrong-secret")],
     "another login of someone else": [shake(), token(), shake(), token(f"alice:{PASSWORDS['alice']}")],
     "another login with another mechanism": [shake(), token(), shake("SCRAM-SHA-256"), token()],
     "another login with no mechanism of ours": [shake(), token(), shake("GSSAPI")],
-    "a request during another login": [shake(), token(), shake(), LIST_GROUPS],
-    "another login with bare tokens": [shake(), token(), shake(version=0), bare(), LIST_GROUPS],
+    "a request during another login": [shake(), token(), shake(), DELETE_NOTHING],
+    "another login with bare tokens": [shake(), token(), shake(version=0), bare(), DELETE_NOTHING],
 }
 
 
@@ -173,7 +174,7 @@ def outcome(port: int, requests: list[Request]) -> list[object]:
 def _is_open(connection: socket.socket) -> str:
     """Return whether another request is answered, whatever the answer is."""
     try:
-        connection.sendall(len(LIST_GROUPS.frame).to_bytes(4, "big") + LIST_GROUPS.frame)
+        connection.sendall(len(DELETE_NOTHING.frame).to_bytes(4, "big") + DELETE_NOTHING.frame)
         _received(connection, 4)
     except (ConnectionError, EOFError):
         return "closed"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafkawire import OffsetAndMetadata, TopicPartition, sync
+from kafkawire import ConfigResourceType, OffsetAndMetadata, TopicPartition, sync
 from tests.kafka.admin_table.cases import Masks, Scene, java, new, ours, tool
 
 __all__ = ["SCENES"]
@@ -38,6 +38,8 @@ def filled(bootstrap: str) -> Iterator[None]:
     with sync.Admin(bootstrap) as admin, sync.Producer(bootstrap) as producer:
         while "grp" not in admin.list_topics():
             pass
+        # These records are old, and a node checks soon after its start.
+        admin.incremental_alter_configs(ConfigResourceType.TOPIC, "grp", {"retention.ms": "-1"})
         for number in range(10):
             producer.send("grp", b"value", partition=0, timestamp_ms=1_000 + number).result()
     yield

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkawire import ElectionType, OffsetTimestamp, TopicPartition, TopicPartitionReplica, sync
+from kafkawire import ConfigResourceType, ElectionType, OffsetTimestamp, TopicPartition, TopicPartitionReplica, sync
 from tests.kafka.admin_table.cases import Scene, java, make, ours, tool
 
 __all__ = ["SCENES"]
@@ -28,6 +28,8 @@ def filled(bootstrap: str) -> Iterator[None]:
         admin.create_topics("rec-wait")  # the first topic of a node may take long
         while "rec" not in admin.list_topics():
             pass
+        # These records are old, and a node checks soon after its start.
+        admin.incremental_alter_configs(ConfigResourceType.TOPIC, "rec", {"retention.ms": "-1"})
         for number in range(10):
             producer.send("rec", b"value", partition=0, timestamp_ms=1_000 + number).result()
     yield
