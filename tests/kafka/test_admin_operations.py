@@ -20,10 +20,8 @@ from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 from tests.sdk.admin import cluster_steps
 from tests.sdk.admin.operation_steps import EXPECTED, run
 
-#: Steps whose outcomes differ in a cluster, because our broker has the APIs of Kafka 4.3 there, too, and says that a
-#: user may read and change the configurations of groups.
+#: Steps whose outcomes differ in a cluster, because our broker has the APIs of Kafka 4.3 there, too.
 NEWER = {
-    "classic: describe",
     "list transactions: other pattern",
     "list transactions: pattern",
     "list transactions: wrong pattern",
