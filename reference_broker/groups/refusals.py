@@ -5,14 +5,26 @@ Source: `GroupMetadataManager`, `GroupCoordinatorService` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 from kafkawire.reference_broker.config.config_values import trimmed
+from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["full_group", "is_blank", "known_member", "missing_group", "other_type", "wrong_epoch"]
+__all__ = [
+    "check_in_transaction",
+    "full_group",
+    "is_blank",
+    "known_member",
+    "missing_group",
+    "other_type",
+    "wrong_epoch",
+]
+
+#: The epoch of a producer that commits offsets without data about a member.
+_NO_EPOCH: Final = -1
 
 M = TypeVar("M")
 
@@ -58,6 +70,26 @@ def known_member(group_id: str, members: Mapping[str, M], member_id: str) -> M:
     if member is None:
         raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
     return member
+
+
+def check_in_transaction(commit: Commit, check: Callable[[], None]) -> None:
+    """Check an offset commit in a transaction, from a member or from a producer without member data.
+
+    Args:
+        commit: the committer.
+        check: checks the commit of a member.
+
+    Raises:
+        BrokerError: that of `check`; for a wrong epoch ILLEGAL_GENERATION, the only code for it that producers know.
+    """
+    if commit.generation_id == _NO_EPOCH and not commit.member_id and commit.instance_id is None:
+        return
+    try:
+        check()
+    except BrokerError as error:
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+            raise
+        raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
 
 
 def wrong_epoch(kind: str, epoch: int, known_epoch: int, detail: str = "") -> BrokerError:

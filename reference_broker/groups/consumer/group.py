@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.groups.refusals import known_member
+from kafkawire.reference_broker.groups.refusals import check_in_transaction, known_member
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -42,9 +43,6 @@ NOTHING: Partitions = {}
 
 #: Topic names, and a regular expression, which may be empty, for further names.
 Subscription = tuple[tuple[str, ...], str]
-
-#: The epoch that a producer without member data sends.
-_NO_EPOCH = -1
 
 #: The epoch of a new group and of its target assignment, as in Kafka; the group's first subscription increases it.
 _FIRST_EPOCH = 1
@@ -425,14 +423,7 @@ class ConsumerGroup:
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only code that producers know for a wrong epoch.
         """
-        if commit.generation_id == _NO_EPOCH and not commit.member_id and commit.instance_id is None:
-            return
-        try:
-            self.check_commit(commit.member_id, commit.generation_id, partitions)
-        except BrokerError as error:
-            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
-                raise
-            raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
+        check_in_transaction(commit, partial(self.check_commit, commit.member_id, commit.generation_id, partitions))
 
 
 def regexes_of(subscriptions: Iterable[Subscription]) -> Set[str]:

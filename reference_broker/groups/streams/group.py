@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.groups.refusals import known_member
+from kafkawire.reference_broker.groups.refusals import check_in_transaction, known_member
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.reference_broker.groups.streams.configured_topology import ConfiguredTopology
 from kafkawire.reference_broker.groups.streams.topology import Topology
@@ -48,10 +49,6 @@ TaskNumbers = Mapping[str, frozenset[int]]
 
 #: The epoch of a new group and of its target assignment, as in Kafka; the group's first member increases it.
 _FIRST_EPOCH: Final = 1
-
-#: The epoch that a producer without member data sends.
-_NO_EPOCH: Final = -1
-
 
 _NO_NUMBERS: Final[TaskNumbers] = {}
 
@@ -441,11 +438,4 @@ class StreamsGroup:
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only code that producers know for a wrong epoch.
         """
-        if commit.generation_id == _NO_EPOCH and not commit.member_id and commit.instance_id is None:
-            return
-        try:
-            self.check_commit(commit.member_id, commit.generation_id, partitions)
-        except BrokerError as error:
-            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
-                raise
-            raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
+        check_in_transaction(commit, partial(self.check_commit, commit.member_id, commit.generation_id, partitions))
