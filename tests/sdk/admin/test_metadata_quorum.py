@@ -59,8 +59,8 @@ def test_a_quorum() -> None:
             "UNSUPPORTED_VERSION: metadata quorum: there is none",
         ),
         (
-            described(Response.PartitionData(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)),
-            "UNKNOWN_TOPIC_OR_PARTITION: metadata quorum",
+            described(Response.PartitionData(0, ErrorCode.UNKNOWN_SERVER_ERROR, None)),
+            "UNKNOWN_SERVER_ERROR: metadata quorum",
         ),
     ],
 )
