@@ -164,12 +164,13 @@ class AcquiredRecord(Generic[Key, Value]):
             raise LocalProtocolError(f"renew: {self!r} was already acknowledged")
         if self.state is ShareDeliveryState.LOST:
             raise BrokerError(ErrorCode.INVALID_RECORD_STATE, f"the acquisition lock of {self!r} has run out")
-        if self._renewal is None:
-            self._renewal = Promise()
+        renewal = self._renewal
+        if renewal is None:
+            renewal = self._renewal = Promise()
             acquired, offset = self._acquired, self.record.offset
-            acknowledgement = Acknowledgement(acquired, offset, offset, AcknowledgeType.RENEW, self, self._renewal)
-            acquired.ledger.add(acknowledgement)
-        return self._renewal
+            # From here on, the I/O thread may have the outcome, which forgets the renewal.
+            acquired.ledger.add(Acknowledgement(acquired, offset, offset, AcknowledgeType.RENEW, self, renewal))
+        return renewal
 
     def _leave(self, error: BaseException | None) -> None:
         """Acknowledge the record at the end of a `with` block, unless the block did."""

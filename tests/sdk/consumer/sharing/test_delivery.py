@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.tables.enums import AcknowledgeType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.routing.partitions import TopicIdPartition
+from kafkawire.sdk.transport.promise import Promise
 
 State = ShareDeliveryState
 
@@ -93,6 +94,14 @@ def test_renewals() -> None:
     assert (bench.delivery.state, bench.delivery.is_lost) == (State.LOST, True)
     with pytest.raises(BrokerError, match=r"the acquisition lock of <ShareDelivery of t-0, offset 7.* has run out"):
         bench.delivery._renew()
+
+
+def test_the_outcome_of_a_renewal_may_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a blocking program, the I/O thread may have it before the thread that asks for the renewal goes on."""
+    bench = Bench()
+    monkeypatch.setattr(Ledger, "add", lambda self, given: bench.delivery.renewed(62_000))
+    assert isinstance(bench.delivery._renew(), Promise)
+    assert bench.delivery.locked_until_ms == 62_000
 
 
 def test_a_renewal_is_awaited() -> None:
