@@ -277,7 +277,6 @@ def test_every_source_of_the_project_has_tests() -> None:
         assert all((ROOT / test).exists() for test in plan.tests)
 
 
-@pytest.mark.thorough
 def test_every_explanation_of_the_project_is_about_a_fault_that_can_be_planted() -> None:
     survivors = read_survivors(ROOT)
     sources = {path: (ROOT / path).read_bytes() for path in {survivor.path for survivor in survivors}}
