@@ -14,6 +14,7 @@ from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
 from tests.certificates import Certificates
 from tests.event_loops import LOOP_KIND, loops_of_kind
 from tests.needs import OPENSSL
+from tests.skipped_time import skipped_time
 
 pytest_plugins = ["tests.thorough"]
 
@@ -70,6 +71,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 def event_loops() -> Iterator[None]:
     """Make every event loop in the run be of the kind named in `KAFKAWIRE_TEST_LOOP`."""
     with loops_of_kind(LOOP_KIND):
+        yield
+
+
+@pytest.fixture
+def time_skips() -> Iterator[None]:
+    """Skip the time that event loops would wait; see `tests/skipped_time.py`."""
+    with skipped_time():
         yield
 
 

@@ -357,6 +357,7 @@ def test_started_twice_at_once() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_what_only_one_broker_knows_is_asked_there() -> None:
     def respond(request: Request) -> DescribeConfigsResponse:
         (asked,) = request.message.resources
@@ -366,13 +367,7 @@ def test_what_only_one_broker_knows_is_asked_there() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 2})
         broker.responders[ApiKey.DESCRIBE_CONFIGS] = respond
-        timeouts: Any = {
-            "api_timeout_ms": 500,
-            "request_timeout_ms": 500,
-            "connect_timeout_ms": 500,
-            "retry_backoff_ms": 1,
-        }
-        async with Admin(str(BROKER), network=broker.network, **timeouts) as admin:
+        async with Admin(str(BROKER), network=broker.network) as admin:
             for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
                 with pytest.raises(KafkaWireError, match="cannot connect to node 9: the cluster does not include it"):
                     await admin.describe_configs(kind, "9")
@@ -404,6 +399,7 @@ def test_start_and_close() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_a_start_that_fails_leaves_nothing_behind() -> None:
     async def run() -> None:
         broker = StoringBroker()

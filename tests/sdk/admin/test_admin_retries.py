@@ -203,6 +203,7 @@ def test_closing_ends_what_waits(io: Any) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_a_cancelled_call_leaves_the_admin_in_order() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -216,6 +217,7 @@ def test_a_cancelled_call_leaves_the_admin_in_order() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_a_silent_broker_does_not_outlast_the_limit() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})

@@ -62,6 +62,7 @@ def test_every_broker_is_asked() -> None:
     assert request.topics is None
 
 
+@pytest.mark.usefixtures("time_skips")
 @pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.NONE], ids=["said", "empty"])
 def test_a_broker_that_refuses_or_is_gone(code: ErrorCode) -> None:
     """Before version 3, a refusal has neither an error code nor directories."""

@@ -419,6 +419,7 @@ def test_a_position_is_not_waited_for_once_the_login_was_refused() -> None:
     consuming(test)
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_the_position_of_a_partition_that_does_not_exist() -> None:
     async def run() -> None:
         network = StoringBroker({"m": 4}).network

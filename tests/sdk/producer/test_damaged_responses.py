@@ -52,6 +52,7 @@ def test_a_record_is_sent_again_when_another_response_breaks_the_protocol() -> N
     producing(test)
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_responses_that_always_break_the_protocol_are_the_reason_in_the_end() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.responders[ApiKey.PRODUCE] = rubbish(broker)

@@ -381,6 +381,7 @@ def test_flush_has_a_limit_after_which_records_remain_on_their_way() -> None:
     producing(test)
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_time_is_bounded() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.responders[ApiKey.PRODUCE] = refused(ErrorCode.LEADER_NOT_AVAILABLE)
@@ -410,6 +411,7 @@ def test_a_broker_that_restarts_while_records_are_sent() -> None:
     producing(test, batch_size=1024)
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_a_request_that_is_not_answered_is_sent_again() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.script(ApiKey.PRODUCE, lambda request: None)
@@ -439,6 +441,7 @@ def test_an_unknown_topic_is_waited_for() -> None:
     producing(test)
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_an_unknown_topic_that_never_comes() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         with pytest.raises(

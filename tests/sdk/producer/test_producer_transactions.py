@@ -184,6 +184,7 @@ def test_a_cancelled_block_is_aborted() -> None:
     assert ends(sending(test)) == [False, True]
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_a_cancelled_commit_goes_on() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         asked = asyncio.Event()

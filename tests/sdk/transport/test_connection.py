@@ -212,6 +212,7 @@ def test_a_port_that_accepts_and_says_nothing(option: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_an_encrypted_port_that_says_nothing_is_not_asked_for_tls() -> None:
     async def run() -> None:
         broker = ScriptedBroker()
