@@ -477,8 +477,8 @@ class Admin(Hinting, hints=ADMIN):
             include_authorized_operations: whether to ask what this user may do with each topic (KIP-430).
 
         Raises:
-            BrokerError: the error of the first topic that does not exist or may not be described; the other topics are
-                in `results` of the error, keyed by name or id.
+            BrokerError: the error of the first topic that does not exist or that this user is not allowed to describe;
+                the other topics are in `results` of the error, keyed by name or id.
             UnsupportedVersion: the eligible leaders were requested, but the broker is older than Apache Kafka 3.8 or
                 uses ZooKeeper; or ids were given, but the broker is older than 3.1.
         """
@@ -812,8 +812,8 @@ class Admin(Hinting, hints=ADMIN):
                 timestamp is -1 if the offset does not belong to a record.
 
         Raises:
-            BrokerError: the first error: a topic does not exist or may not be read, or a partition of an existing topic
-                is still missing after `api_timeout_ms`. The other offsets are in `results` of the error.
+            BrokerError: the first error: a topic does not exist, this user is not allowed to read it, or a partition of
+                an existing topic is still missing after `api_timeout_ms`. The others are in the error's `results`.
         """
         from kafkawire.sdk.admin.records import list_offsets
 
@@ -860,7 +860,7 @@ class Admin(Hinting, hints=ADMIN):
             The offsets, keyed by partition; partitions without a commit are left out.
 
         Raises:
-            BrokerError: the group or a partition may not be read.
+            BrokerError: this user is not allowed to read the group or a partition.
             UnsupportedVersion: stable offsets were required, but the broker is older than Apache Kafka 2.5.
         """
         from kafkawire.sdk.admin.group_offsets import list_group_offsets
@@ -920,7 +920,7 @@ class Admin(Hinting, hints=ADMIN):
             The start offset of each partition, None if the group has not read from it, or the partition's error.
 
         Raises:
-            BrokerError: the group may not be described. A group that does not exist has no offsets.
+            BrokerError: this user is not allowed to describe the group. A group that does not exist has no offsets.
             LocalProtocolError: a partition is invalid.
         """
         from kafkawire.sdk.admin.share_groups import list_share_group_offsets
@@ -933,7 +933,7 @@ class Admin(Hinting, hints=ADMIN):
     ) -> ItemResults[TopicPartition, None]:
         """Change the start offsets of a share group that has no members.
 
-        Records before the new offset are not delivered any more; records from it on are delivered, even if the group
+        Records before the new offset are no longer delivered; records from it on are delivered, even if the group
         has processed them.
 
         Args:
@@ -987,8 +987,8 @@ class Admin(Hinting, hints=ADMIN):
             require_stable: whether to wait for the end of open transactions that may change the offsets (KIP-447).
 
         Returns:
-            The offsets of each group, keyed by partition, and the error of each group that may not be read. Partitions
-                without a commit are left out, and a group that does not exist has none.
+            The offsets of each group, keyed by partition, and the error of each group that this user is not allowed to
+                read. Partitions without a commit are left out, and a group that does not exist has none.
         """
         from kafkawire.sdk.admin.group_offsets import list_group_offsets
 
@@ -1083,7 +1083,7 @@ class Admin(Hinting, hints=ADMIN):
             The entries, keyed by name.
 
         Raises:
-            BrokerError: the resource does not exist, or may not be described.
+            BrokerError: the resource does not exist, or this user is not allowed to describe it.
             LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
         """
         from kafkawire.sdk.admin.config_entries import describe_configs
@@ -1457,7 +1457,8 @@ class Admin(Hinting, hints=ADMIN):
                 least the brokers' `transaction.max.timeout.ms`.
 
         Raises:
-            BrokerError: a topic does not exist or may not be described, or a broker rejected a request.
+            BrokerError: a topic does not exist, this user is not allowed to describe it, or a broker rejected a
+                request.
             UnsupportedVersion: a broker is older than Apache Kafka 3.0.
         """
         from kafkawire.sdk.admin.hanging_transactions import find_hanging_transactions

@@ -31,7 +31,7 @@ async def with_eligible_leaders(operations: Operations, topics: Mapping[str, Top
         topics: the topics, keyed by name.
 
     Raises:
-        BrokerError: a topic no longer exists or may not be described.
+        BrokerError: a topic no longer exists, or this user is not allowed to describe it.
         RemoteProtocolError: a page does not name any new partitions.
         UnsupportedVersion: the broker is older than Apache Kafka 3.8 or uses ZooKeeper.
     """

@@ -31,7 +31,7 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["alter_group_offsets", "delete_group_offsets", "list_group_offsets"]
 
-#: Topics are named, not given by id: a group may have offsets of topics that no longer exist.
+#: Requests contain topic names, not ids: a group may have offsets of topics that no longer exist.
 _NO_IDS: Final = Metadata()
 
 #: Final for other clients; a change made by an admin waits until the rebalance is over.
