@@ -32,7 +32,7 @@ def removed_in(_name: str, _version: int) -> str:
 
 @pytest.fixture
 def join(read: Read) -> Join:
-    """Return a function that joins two states; each is given by the text that follows the message's name."""
+    """Return a function that joins two states; each is given as the text that follows the message's name."""
 
     def join(old: str, new: str) -> MessageSpec:
         older, newer = read(HEAD + old), read(HEAD + new)

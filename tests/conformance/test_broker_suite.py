@@ -1,6 +1,6 @@
 """The online suite distinguishes a broker that follows Kafka from one that does not.
 
-Method: run small handmade brokers behind a real socket, each wrong in one way, and check which suites fail.
+Method: run small hand-built brokers behind a real socket, each wrong in one way, and check which suites fail.
 `tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are entirely correct.
 """
 

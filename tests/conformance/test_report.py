@@ -1,6 +1,6 @@
 """The report counts every case, shows failures, and is also available in machine-readable form.
 
-Method: report on handmade suites, and read the JUnit file back.
+Method: report on hand-built suites, and read the JUnit file back.
 """
 
 from __future__ import annotations

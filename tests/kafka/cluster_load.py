@@ -83,13 +83,13 @@ class Counts:
         out_of_order: records that are stored after a later record with the same key.
         unread: stored records that no member of the group has read.
         commits: successful commits by members of the group.
-        offsets_back: how often a committed offset of the group moved backwards.
+        offsets_back: how many times a committed offset of the group moved backwards.
         copied: records in the copy.
         not_copied: stored records that are not in the copy.
         copied_again: extra copies of records in the copy.
         copied_out_of_order: records that come after a later record with the same key in the copy.
         transactions: committed transactions.
-        aborted: how often the copy had to restart from its committed offsets, for each reason.
+        aborted: how many times the copy had to restart from its committed offsets, for each reason.
         pauses_seconds: the longest time without progress, keyed by part: "write", "read", "copy".
     """
 

@@ -1,4 +1,4 @@
-"""Apache Kafka and the reference broker decide alike about every API, without and with each request's rights.
+"""Apache Kafka and the reference broker make the same decision about every API, without and with each request's rights.
 
 Method: send the requests of a table to both secured brokers as a user who has no rights, give the user rights with our
 `Admin`, and send the requests again. The answers are those with which the broker is tested without Kafka; of refusals,

@@ -1,7 +1,7 @@
-"""Logins are answered by the reference broker as by Apache Kafka, and Kafka's tools and librdkafka enter by its doors.
+"""The reference broker answers logins as Apache Kafka does, and Kafka's tools and librdkafka can connect to it.
 
-Method: one table of conversations, sent as bytes to a secured Kafka and to this broker, on which a mechanism is played
-in the form of PLAIN; the outcomes are compared byte by byte. Then other projects' clients use TLS and SASL here.
+Method: send one table of conversations as bytes to a secured Kafka and to this broker, where a stand-in for a mechanism
+runs under the name PLAIN; compare the outcomes byte by byte. Then other projects' clients use TLS and SASL here.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Load:
 
     Attributes:
         deliveries: the deliveries, keyed by partition and value, each with the time of `send`.
-        read: how often each (offset, value) was received.
+        read: how many times each (offset, value) was received.
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int, **options: Any) -> None:

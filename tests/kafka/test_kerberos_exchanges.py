@@ -1,8 +1,8 @@
 """A login with Kerberos has the same outcome in Apache Kafka and in this broker, message by message.
 
-Method: a realm of MIT Kerberos, and one node that logs in to it; the same client messages, right and wrong ones, go to
-the node and to this broker's mechanism. Left out is a token with bytes after its end, which MIT's library refuses and
-Java's ignores.
+Method: start a realm of MIT Kerberos and one node that logs in to it; send the same client messages, right and wrong
+ones, to the node and to this broker's mechanism. A token with bytes after its end, which MIT's library refuses and
+Java's ignores, is left out.
 """
 
 from __future__ import annotations

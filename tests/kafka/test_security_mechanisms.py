@@ -1,4 +1,4 @@
-"""What a client may do does not depend on how it has logged in, and both brokers decide alike.
+"""What a client may do does not depend on how it has logged in, and both brokers make the same decisions.
 
 Method: clients log in to Apache Kafka and to the reference broker in every way. For each type of resource, each of them
 sends one request without any right, and with the rights that it needs; `test_authorization.py` has all other requests.

@@ -1,6 +1,6 @@
 """Share consumers process every record at least once on Apache Kafka, whatever happens to them and to their locks.
 
-Method: a node with short locks and sessions; each test has its own topic and share group, which starts at the first
+Method: use a node with short locks and sessions; each test has its own topic and share group, which starts at the first
 record. Each record that a consumer has accepted is counted.
 """
 

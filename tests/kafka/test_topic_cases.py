@@ -1,7 +1,7 @@
 """Apache Kafka and the reference broker report the same one of several faults when topics are created or deleted.
 
-Method: the tables of `topic_cases.py`. Apache Kafka 3.9.1 with a ZooKeeper and a cluster of one reference broker give
-one set of answers; Apache Kafka 4.3 and a reference broker of its own give the other.
+Method: use the tables of `topic_cases.py`. Apache Kafka 3.9.1 with a ZooKeeper and a cluster of one reference broker
+give one set of answers; Apache Kafka 4.3 and a reference broker of its own give the other.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class Client:
             yield _PAUSE_MS
 
     def give_up(self) -> None:
-        """Do nothing more until the broker restarts."""
+        """Do nothing until the broker restarts."""
         assert not self.shared.is_strict, f"{self}: {self.error.name}"
         self.is_stuck = True
 

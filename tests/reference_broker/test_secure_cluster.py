@@ -1,7 +1,7 @@
 """Brokers of a cluster connect to each other with TLS and a login, and clients use listeners of their own.
 
-Method: brokers in one process on real sockets, with an embedded registry, and kafkawire's clients. The mechanism is
-played, in the form of PLAIN.
+Method: run brokers in one process on real sockets, with an embedded registry, and kafkawire's clients. A stand-in for a
+mechanism runs under the name PLAIN.
 """
 
 from __future__ import annotations

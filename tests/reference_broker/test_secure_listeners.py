@@ -1,7 +1,7 @@
-"""Clients enter a broker by listeners with TLS and SASL, and nobody enters who should not.
+"""Clients connect to listeners with TLS and SASL, and clients without the right to do so are refused.
 
-Method: a broker and kafkawire's own clients in one process, over real sockets and real TLS; the mechanism is played, in
-the form of PLAIN. No password may appear in the log.
+Method: run a broker and kafkawire's own clients in one process, over real sockets and real TLS; a stand-in for a
+mechanism runs under the name PLAIN. No password may appear in the log.
 """
 
 from __future__ import annotations

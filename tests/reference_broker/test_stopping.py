@@ -63,7 +63,7 @@ def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
 
 
 def are_ending(broker):
-    """Wait until no connection accepts requests any more."""
+    """Wait until every connection has stopped accepting requests."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not all(wire.session._is_ending for wire in list(broker._broker._wires)):
         assert time.monotonic() < deadline, "the broker does not stop"

@@ -95,7 +95,7 @@ def cluster(
         nodes: the node ids of the brokers.
         topics: the leader of each partition, keyed by topic; None for a partition without a leader.
         controller: the node id of the controller.
-        lives: how often each topic was recreated; topics that are not listed were not.
+        lives: how many times each topic was recreated; topics that are not listed were not.
     """
     brokers = [MetadataResponse.MetadataResponseBroker(node, *address(node)) for node in nodes]
 

@@ -1,6 +1,6 @@
 """A package loads a module once, on the first use of one of its names, and rejects unknown names.
 
-Method: write a package to disk, with a module that counts how often it is executed.
+Method: write a package to disk, with a module that counts how many times it is executed.
 """
 
 from __future__ import annotations

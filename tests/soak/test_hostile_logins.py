@@ -1,6 +1,6 @@
 """Every attack on a login is refused by a broker, and one that succeeds is noticed.
 
-Method: have each conversation with a broker in this process, several times; then with one that lets everybody in.
+Method: have each conversation with a broker in this process, several times; then with one that accepts everyone.
 """
 
 from __future__ import annotations

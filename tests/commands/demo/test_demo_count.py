@@ -1,6 +1,6 @@
 """Spark counts the broker's records in the segment files.
 
-Method: let the process that the demo starts count the records in a handmade folder of segments. If Spark cannot run,
+Method: let the process that the demo starts count the records in a hand-built folder of segments. If Spark cannot run,
 the test is skipped, and the reason is shown.
 """
 

@@ -1,6 +1,6 @@
 """Progress is shown only on a terminal.
 
-Method: use a handmade tracker, and a console that writes to memory.
+Method: use a hand-built tracker, and a console that writes to memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests to a broker of a cluster that may not be carried out, and Apache Kafka 3.9.1's answers.
+"""Unauthorized requests to a broker of a cluster, and Apache Kafka 3.9.1's answers.
 
 `member_authorization_answers.json` has the answers of a real broker; `tests/kafka/test_zookeeper_acls.py` verifies
 them.

@@ -1,6 +1,6 @@
 """Quotas are checked and changed as in Apache Kafka: 4.3 in a standalone broker, 3.9 in a cluster; they survive.
 
-Method: run the steps of `quota_cases.py`, which a real Kafka answers alike, on a broker without sockets; then check
+Method: run the steps of `quota_cases.py` on a broker without sockets, and expect a real Kafka's answers; then check
 what a failed disk, a crash, and the registry's rules change.
 """
 

@@ -1,6 +1,6 @@
 """AlterShareGroupOffsets moves the start of a share group without members.
 
-Method: requests to a broker without sockets; the expected answers are those of Apache Kafka 4.3.0.
+Method: send requests to a broker without sockets; the expected answers are those of Apache Kafka 4.3.0.
 """
 
 from __future__ import annotations

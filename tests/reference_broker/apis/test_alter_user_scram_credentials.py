@@ -1,7 +1,7 @@
 """AlterUserScramCredentials stores what verifies a password; only the controller of a cluster handles it.
 
-Method: `quota_cases.py` has the answers of Apache Kafka 4.3, which `test_alter_client_quotas.py` checks; here, what is
-stored, a disk that fails, and a broker that is not the controller.
+Method: `quota_cases.py` has the answers of Apache Kafka 4.3, which `test_alter_client_quotas.py` checks. The
+tests here cover what is stored, a disk that fails, and a broker that is not the controller.
 """
 
 from __future__ import annotations

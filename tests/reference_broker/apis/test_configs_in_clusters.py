@@ -1,6 +1,6 @@
 """DescribeConfigs shows the options that a broker has as a member of a cluster, as Apache Kafka 3.9.1 does.
 
-Method: the only broker of a cluster, without sockets. `tests/kafka/test_described_configs.py` asks Apache Kafka.
+Method: ask the only broker of a cluster, without sockets. `tests/kafka/test_described_configs.py` asks Apache Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""DescribeClientQuotas lists quotas, and never credentials; it follows the release whose broker it is.
+"""DescribeClientQuotas lists quotas, and never credentials; it behaves as in the release that the broker imitates.
 
-Method: `quota_cases.py` has the answers of Apache Kafka 4.3, which `test_alter_client_quotas.py` checks; here, the
-answers in a cluster, and stores that another program has written.
+Method: `quota_cases.py` has the answers of Apache Kafka 4.3, which `test_alter_client_quotas.py` checks. The
+tests here cover the answers in a cluster, and stores that another program has written.
 """
 
 from __future__ import annotations

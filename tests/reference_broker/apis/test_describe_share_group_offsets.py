@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets shows where a share group starts, and how far it lags behind the end.
 
-Method: requests to a broker without sockets; the expected answers are those of Apache Kafka 4.3.0.
+Method: send requests to a broker without sockets; the expected answers are those of Apache Kafka 4.3.0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials shows mechanisms and iterations; it follows the release whose broker it is.
+"""DescribeUserScramCredentials shows mechanisms and iterations, as in the release that the broker imitates.
 
-Method: `quota_cases.py` has the answers of Apache Kafka 4.3, which `test_alter_client_quotas.py` checks; here, what is
-different in a cluster, from the source of 3.9.
+Method: `quota_cases.py` has the answers of Apache Kafka 4.3, which `test_alter_client_quotas.py` checks. The
+tests here cover what differs in a cluster, according to the source of 3.9.
 """
 
 from __future__ import annotations

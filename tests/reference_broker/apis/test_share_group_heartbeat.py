@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat: members join, get partitions, and leave; errors come with a message.
 
-Method: requests to a broker without sockets; the expected answers are those of Apache Kafka 4.3.0.
+Method: send requests to a broker without sockets; the expected answers are those of Apache Kafka 4.3.0.
 """
 
 from __future__ import annotations

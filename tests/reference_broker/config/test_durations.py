@@ -1,6 +1,6 @@
 """Durations are read as Java reads them.
 
-Method: texts that Apache Kafka 4.3.0 was asked about, as `share.auto.offset.reset`.
+Method: read texts that Apache Kafka 4.3.0 was given as `share.auto.offset.reset`, and compare with its answers.
 """
 
 from __future__ import annotations

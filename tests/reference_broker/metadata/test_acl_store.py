@@ -1,7 +1,7 @@
 """The image of all ACLs.
 
 Goal: an image finds the patterns that apply to a resource, and a change leaves the earlier image as it was.
-Method: a few patterns, and random names and prefixes compared with a scan of all patterns.
+Method: look up a few patterns; compare lookups of random names and prefixes with a scan of all patterns.
 """
 
 from __future__ import annotations

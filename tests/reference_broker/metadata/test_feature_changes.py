@@ -1,6 +1,6 @@
-"""A change to features is accepted only if it changes nothing; of several problems, the one that Kafka finds is told.
+"""A change to features is accepted only if it changes nothing; of several problems, the one that Kafka finds is named.
 
-Method: a table of changes; `test_update_features.py` compares the texts with Kafka's.
+Method: check a table of changes; `test_update_features.py` compares the texts with Kafka's.
 """
 
 from __future__ import annotations

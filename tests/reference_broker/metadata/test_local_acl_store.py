@@ -2,7 +2,8 @@
 
 Goal: ACLs are durable once their results are known, each is refused alone with Kafka's text, and damage is not mistaken
 for ACLs.
-Method: a store over a disk in memory, restarted and made to fail; refusals as in `AclControlManagerTest` of Kafka.
+Method: restart a store on an in-memory disk, and make it fail; the refusals are those in Kafka's
+`AclControlManagerTest`.
 """
 
 from __future__ import annotations

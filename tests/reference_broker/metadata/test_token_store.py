@@ -1,6 +1,6 @@
 """A delegation token is stored as Apache Kafka stores it, and tells whom it concerns and when it has expired.
 
-Method: tables of tokens and principals; the JSON is what Kafka 3.9 writes.
+Method: check tables of tokens and principals; the JSON is what Kafka 3.9 writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A client's connection sends in order, however little the socket accepts, and counts the bytes that it holds.
 
-Method: use a socket pair with small buffers and a session played by the test, on the test's own event loop.
+Method: use a socket pair with small buffers and a stand-in for the session, on the test's own event loop.
 """
 
 from __future__ import annotations

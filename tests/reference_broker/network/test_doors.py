@@ -1,6 +1,6 @@
 """Doors are opened and closed with the broker, and an error about one names the listener and the option as given.
 
-Method: doors of listeners with played mechanisms; `test_secure_listeners.py` has clients that enter by them.
+Method: use doors of listeners whose mechanism is a stand-in; in `test_secure_listeners.py`, clients connect to them.
 """
 
 from __future__ import annotations

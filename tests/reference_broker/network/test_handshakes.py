@@ -1,6 +1,6 @@
 """Handshakes in progress are limited in number and time, and take turns with everything else.
 
-Method: handshakes played by the test, on its own event loop, with time that the test advances.
+Method: simulate handshakes on the test's own event loop, with time that the test advances.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Links between brokers log in with the login module of their listener, and errors about it show no secret.
 
-Method: the first message of each authenticator; `test_secure_cluster.py` has brokers that connect in these ways.
+Method: check the first message of each authenticator; in `test_secure_cluster.py`, brokers connect in these ways.
 """
 
 from __future__ import annotations

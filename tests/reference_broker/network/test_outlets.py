@@ -1,6 +1,6 @@
 """Buffers and files leave through a socket without TLS; what the socket does not accept goes through the transport.
 
-Method: a socket pair with small buffers, and a transport that records; `test_client_wire.py` has the connection on top.
+Method: use a socket pair with small buffers, and a transport that records; `test_client_wire.py` adds the connection.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A TLS connection opens after its handshake, tells why another one does not, and ends without leaving anything.
+"""A TLS connection opens after its handshake or says why not, and leaves nothing behind when it ends.
 
-Method: a socket pair, a TLS client that the test drives, and a session played by the test.
+Method: use a socket pair, a TLS client that the test drives, and a stand-in for the session.
 """
 
 from __future__ import annotations

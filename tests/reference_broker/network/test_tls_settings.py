@@ -1,6 +1,6 @@
 """A listener's TLS takes key stores in every supported form, follows their files, and names what cannot be used.
 
-Method: certificates made by OpenSSL, key stores made by keytool if there is one, and handshakes in memory.
+Method: use certificates made by OpenSSL and, if keytool is installed, its key stores; do handshakes in memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encrypted responses leave in order however little the socket accepts, and what is not read is counted.
 
-Method: a wire on TLS, on a socket pair; files on the machine's disk and in memory.
+Method: use a wire with TLS on a socket pair, and files on the machine's disk and in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client's connection on a socket pair with small buffers, and a session played by the test."""
+"""A client's connection on a socket pair with small buffers, and a stand-in for the session."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The time of a request counts while it is worked on, and only once.
+"""Time is charged to a request while the broker works on it, and only once.
 
-Method: a clock that the test sets.
+Method: use a clock that the test sets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Logins take turns with other requests, in the order in which they came, and none is forgotten.
 
-Method: a list in place of the event loop, and time that each piece of work advances.
+Method: use a list in place of the event loop, and time that each piece of work advances.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text form of a peer contains everything that is known about it, and its loss is told once."""
+"""The text form of a peer contains everything that is known about it, and its loss is reported once."""
 
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.requests.peer import ANONYMOUS, Peer

@@ -1,7 +1,7 @@
-"""A session lets nobody in without a login, answers a failed one late, and closes when a login has expired.
+"""A session refuses requests before the login, delays the answer to a failed login, and closes when a login expires.
 
-Method: a session on a wire that records, a played mechanism, and time that the test advances; the outcomes are those of
-`SaslServerAuthenticator` in Apache Kafka.
+Method: use a session on a wire that records, a stand-in for a mechanism, and time that the test advances; the outcomes
+are those of `SaslServerAuthenticator` in Apache Kafka.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Acknowledgements are checked before they reach the share partitions; each partition has one outcome.
 
-Method: acknowledgements of made-up partitions.
+Method: check acknowledgements of made-up partitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Errors about the leader of a partition name the leader, and its address.
 
-Method: a broker without sockets, with an image of several brokers.
+Method: use a broker without sockets whose image has several brokers.
 """
 
 from __future__ import annotations

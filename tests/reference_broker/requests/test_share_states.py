@@ -1,6 +1,6 @@
-"""The common parts of requests to a share coordinator: what they name, and how outcomes are told.
+"""The common parts of requests to a share coordinator: what they name, and how outcomes are reported.
 
-Method: made-up requests and outcomes.
+Method: use made-up requests and outcomes.
 """
 
 from __future__ import annotations

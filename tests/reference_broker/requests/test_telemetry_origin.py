@@ -1,6 +1,6 @@
-"""What subscriptions may match comes from the request and its connection.
+"""The values that subscriptions are matched with come from the request and its connection.
 
-Method: a request of a peer about which everything is known.
+Method: take a request from a peer about which everything is known.
 """
 
 from __future__ import annotations

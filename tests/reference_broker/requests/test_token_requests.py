@@ -1,6 +1,6 @@
 """Only clients that have logged in, and not with a delegation token, may send requests about delegation tokens.
 
-Method: a table of peers, and all four requests to a broker without sockets.
+Method: send all four requests from each peer in a table to a broker without sockets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A login takes the steps of its table, lasts as long as it may, and keeps its principal and mechanism.
 
-Method: drive it with a played mechanism; every edge of the table is taken.
+Method: drive it with a stand-in for a mechanism; every edge of the table is taken.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The authorizer decides as Apache Kafka's authorizers do, keeps decisions only while they hold, and logs them.
 
-Method: tables of ACLs and operations after `StandardAuthorizerTest` and `AuthorizerTest` in Apache Kafka; then random
-ACLs, whose decisions are compared with those of the rules written out plainly.
+Method: check tables of ACLs and operations from `StandardAuthorizerTest` and `AuthorizerTest` in Apache Kafka; then
+compare the decisions on random ACLs with those of the rules written out plainly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names in certificates become principals by Kafka's rules, in their order.
 
-Method: the cases of `SslPrincipalMapperTest` in Apache Kafka, and replacements whose results Java's `replaceAll` gave.
+Method: check the cases of Apache Kafka's `SslPrincipalMapperTest`, and replacements with Java's `replaceAll` results.
 """
 
 from __future__ import annotations

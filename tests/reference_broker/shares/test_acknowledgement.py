@@ -1,4 +1,4 @@
-"""Which acknowledgements are refused, in Kafka's words, and what an accepted one begins.
+"""Which acknowledgements are refused, with Kafka's messages, and which transitions the accepted ones start.
 
 Method: acknowledge records in made-up states; look at the transitions before they are stored.
 """

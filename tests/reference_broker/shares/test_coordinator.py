@@ -1,6 +1,6 @@
 """The share coordinator serves the partitions that it leads, and prunes what later snapshots have replaced.
 
-Method: operations on a coordinator with logs in memory; time passes.
+Method: run operations on a coordinator with logs in memory, and advance the time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The headers of fetched batches, the slice that is sent, and the batches of aborted transactions.
 
-Method: write batches and markers to a log in memory, read its file; and made-up headers.
+Method: write batches and markers to a log in memory, and read its file; read made-up headers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The persister of a standalone broker creates the topic, and tries again after errors that may pass.
+"""The persister of a standalone broker creates the topic, and tries again after temporary errors.
 
-Method: a coordinator that fails a number of times; time passes.
+Method: use a coordinator that fails a number of times, and advance the time.
 """
 
 from __future__ import annotations

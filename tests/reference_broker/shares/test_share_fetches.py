@@ -1,6 +1,6 @@
 """Share fetches wait until there are records, and are woken by the log, by released records, and by loaded states.
 
-Method: delayed fetches of a broker without sockets.
+Method: send fetches that are delayed to a broker without sockets.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Deliveries(RuleBasedStateMachine):
         self.log_start = 0
         self.held: dict[int, Held] = {}
         self.counts: dict[int, int] = {}
-        #: Offsets that must not be delivered any more, and those of them about which a member got an answer.
+        #: Offsets that must not be delivered again, and those of them about which a member got an answer.
         self.done: set[int] = set()
         self.promised: set[int] = set()
         self.asked: list[tuple[list[int], list[ErrorCode | None]]] = []

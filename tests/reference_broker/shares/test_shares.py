@@ -1,6 +1,6 @@
 """The parts that serve share groups work together: sessions release records, and the log of states is pruned.
 
-Method: requests to a broker without sockets, crashes and restarts.
+Method: send requests to a broker without sockets, crash it and restart it.
 """
 
 from __future__ import annotations

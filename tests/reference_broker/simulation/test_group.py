@@ -1,6 +1,6 @@
 """A group notices two owners of a partition, and offsets that are lost, go back, or were never sent.
 
-Method: made-up assignments and answers.
+Method: give the checker made-up assignments and answers.
 """
 
 from __future__ import annotations

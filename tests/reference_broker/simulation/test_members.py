@@ -1,6 +1,6 @@
 """Members of a group in virtual time: they share out all partitions, commit offsets, and replace each other.
 
-Method: the members of runs without faults, and with a member that is killed.
+Method: inspect the members of a run without faults, and of a run in which a member is killed.
 """
 
 from __future__ import annotations

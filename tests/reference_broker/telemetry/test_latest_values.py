@@ -1,6 +1,6 @@
 """The latest values are kept, changes are added up, and all clients together take a limited amount of memory.
 
-Method: values of two clients that share little room.
+Method: store values of two clients in little memory.
 """
 
 from __future__ import annotations

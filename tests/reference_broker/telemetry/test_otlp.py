@@ -1,6 +1,7 @@
 """Metrics are decoded as OpenTelemetry encodes them, and damaged ones are errors of one kind.
 
-Method: handmade messages; what kafkawire's own clients encode; every cut, and random damage.
+Method: decode hand-built messages and those of kafkawire's own clients, cut them at every byte, and damage them at
+random.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A client is asked for the metrics of all subscriptions that match it, and no expression takes long to match.
 
-Method: tables of subscriptions and clients; `tests/kafka/test_small_admin_apis.py` compares the ids with Kafka's.
+Method: check tables of subscriptions and clients; `tests/kafka/test_small_admin_apis.py` compares the ids with Kafka's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Our own clients push what operators want, and learn the ids under which the broker knows them.
 
-Method: asyncio and blocking clients, and a broker on a socket in the same process.
+Method: run asyncio and blocking clients, and a broker on a socket in the same process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Each ACL and each filter gets its own result, whatever a broker answers.
 
-Method: call a scripted in-memory broker with handmade responses.
+Method: call a scripted in-memory broker with hand-built responses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Each method of an admin sends the right request and returns plain values; errors name their subject.
 
-Method: call a scripted in-memory broker with handmade responses.
+Method: call a scripted in-memory broker with hand-built responses.
 """
 
 from __future__ import annotations

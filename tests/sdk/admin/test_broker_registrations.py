@@ -1,6 +1,6 @@
 """An admin unregisters a broker, and passes on why it was not unregistered.
 
-Method: call a scripted broker with handmade responses.
+Method: call a scripted broker with hand-built responses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A configuration change is sent to the broker that accepts it, in its API's form; an error names the resource.
 
-Method: call two scripted in-memory brokers with handmade responses. test_releases.py covers brokers that are too old.
+Method: call two scripted in-memory brokers with hand-built responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

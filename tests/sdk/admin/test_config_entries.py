@@ -1,6 +1,6 @@
 """Each broker describes its own configuration, and any broker the rest; the resources of a call fail independently.
 
-Method: call two scripted in-memory brokers with handmade responses. test_releases.py covers brokers that are too old.
+Method: call two scripted in-memory brokers with hand-built responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

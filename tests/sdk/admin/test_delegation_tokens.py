@@ -1,6 +1,6 @@
 """An admin creates, renews, expires and describes delegation tokens, and passes on what brokers say.
 
-Method: call a scripted broker with handmade responses, and the reference broker, whose clients the test logs in.
+Method: call a scripted broker with hand-built responses, and the reference broker, whose clients the test logs in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The eligible leaders of all partitions are read page by page, and only on request.
 
-Method: call a scripted in-memory broker with handmade responses. test_releases.py covers brokers that are too old.
+Method: call a scripted in-memory broker with hand-built responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

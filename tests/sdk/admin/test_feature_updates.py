@@ -1,6 +1,6 @@
 """Changes to features are checked before a request is sent.
 
-Method: tables of arguments.
+Method: check tables of arguments.
 """
 
 from __future__ import annotations

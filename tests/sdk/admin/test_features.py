@@ -1,6 +1,6 @@
 """Features are read from a broker at the time of the call, either from any broker or from the one that was named.
 
-They are changed by the controller, all together or, by an older one, each for itself.
+The controller changes features, all of them together or, if it is older, each one separately.
 
 Method: call scripted in-memory brokers, then the reference broker, which finalizes features.
 """

@@ -1,6 +1,6 @@
 """Committed offsets of groups are listed in one request to each coordinator, and changed group by group.
 
-Method: call two scripted in-memory brokers with handmade responses. test_places.py covers coordinators that move.
+Method: call two scripted in-memory brokers with hand-built responses. test_places.py covers coordinators that move.
 """
 
 from __future__ import annotations

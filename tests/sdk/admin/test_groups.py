@@ -1,6 +1,6 @@
 """Groups are listed, described whatever their members wrote, and deleted; members are removed from them.
 
-Method: call scripted in-memory brokers with handmade responses, then the reference broker with a group of each kind.
+Method: call scripted in-memory brokers with hand-built responses, then the reference broker with a group of each kind.
 """
 
 from __future__ import annotations

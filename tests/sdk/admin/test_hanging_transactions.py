@@ -1,6 +1,7 @@
 """A transaction hangs if its producer has been silent for long, and no coordinator has it with this partition.
 
-Method: call two scripted in-memory brokers with handmade responses, and the reference broker with an open transaction.
+Method: call two scripted in-memory brokers with hand-built responses, and the reference broker with an open
+transaction.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The lag of a group covers what it has committed and what its members have; what is unknown is None, with the reason.
 
-Method: call scripted in-memory brokers with handmade responses, then the reference broker with a consumer.
+Method: call scripted in-memory brokers with hand-built responses, then the reference broker with a consumer.
 """
 
 from __future__ import annotations

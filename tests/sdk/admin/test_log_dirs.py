@@ -1,6 +1,6 @@
 """Each broker is asked about its own log directories, and a failing broker does not affect the others.
 
-Method: call two scripted in-memory brokers with handmade responses. test_releases.py covers brokers that are too old.
+Method: call two scripted in-memory brokers with hand-built responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

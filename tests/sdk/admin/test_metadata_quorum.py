@@ -1,6 +1,6 @@
 """An admin describes the KRaft quorum as a broker reports it.
 
-Method: call a scripted broker with handmade responses.
+Method: call a scripted broker with hand-built responses.
 """
 
 from __future__ import annotations

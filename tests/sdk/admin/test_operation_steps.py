@@ -1,4 +1,4 @@
-"""An admin's operations on the reference broker have the outcomes that they have on Apache Kafka, each item for itself.
+"""An admin's operations on the reference broker have the same outcomes as on Apache Kafka, item by item.
 
 Method: take the steps of `operation_steps.py`; tests/kafka/test_admin_operations.py takes them on Apache Kafka.
 """

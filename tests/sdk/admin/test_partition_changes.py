@@ -1,6 +1,6 @@
 """Reassignments and elections are requested from the controller, and each partition has its own result.
 
-Method: call a scripted in-memory broker with handmade responses. test_moved_controllers.py covers a controller that
+Method: call a scripted in-memory broker with hand-built responses. test_moved_controllers.py covers a controller that
 moves, and test_releases.py covers brokers that are too old.
 """
 

@@ -1,6 +1,6 @@
 """The values that describe a quorum can be pickled and compared.
 
-Method: copies of a value.
+Method: compare copies of a value.
 """
 
 from __future__ import annotations

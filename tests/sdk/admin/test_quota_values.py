@@ -1,6 +1,6 @@
 """Entities convert to and from names on the wire; wrong arguments are refused before anything is sent.
 
-Method: tests/test_arguments.py passes wrong arguments to the methods; here, texts of errors and conversions.
+Method: tests/test_arguments.py passes wrong arguments to the methods; the tests here cover error texts and conversions.
 """
 
 from __future__ import annotations

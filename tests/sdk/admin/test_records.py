@@ -1,6 +1,6 @@
 """Records are deleted, and offsets looked up, at the leaders; each partition has an outcome of its own.
 
-Method: call scripted in-memory brokers with handmade responses. test_places.py covers leaders that move.
+Method: call scripted in-memory brokers with hand-built responses. test_places.py covers leaders that move.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Credentials are listed and changed; passwords are hashed before they are sent.
 
-Method: call a scripted in-memory broker with handmade responses, then a real broker in the process.
+Method: call a scripted in-memory broker with hand-built responses, then a real broker in the process.
 """
 
 from __future__ import annotations

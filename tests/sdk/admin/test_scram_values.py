@@ -1,6 +1,6 @@
 """Values about credentials never show a password.
 
-Method: tests/test_arguments.py passes wrong arguments to the methods; here, what values and errors show.
+Method: tests/test_arguments.py passes wrong arguments to the methods; the tests here cover what values and errors show.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Share groups are described, deleted and reset; each group, partition and topic fails on its own.
 
-Method: call a scripted in-memory broker with handmade responses.
+Method: call a scripted in-memory broker with hand-built responses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Streams groups are described whole, and each group has its own error.
 
-Method: call a scripted in-memory broker with handmade responses, then the reference broker with a group.
+Method: call a scripted in-memory broker with hand-built responses, then the reference broker with a group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A topic whose creation or deletion is throttled is created or deleted later, exactly once (KIP-599).
 
-Method: call a scripted in-memory broker with handmade responses.
+Method: call a scripted in-memory broker with hand-built responses.
 """
 
 from __future__ import annotations

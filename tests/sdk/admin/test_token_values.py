@@ -1,6 +1,6 @@
 """Principals and HMACs are checked before a request is sent, and no HMAC is ever shown.
 
-Method: tables of arguments.
+Method: check tables of arguments.
 """
 
 from __future__ import annotations

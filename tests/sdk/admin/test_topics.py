@@ -1,6 +1,6 @@
 """Topics are created, deleted and described by name or id, and an error that is raised has the outcome of each of them.
 
-Method: call a scripted in-memory broker with handmade responses. test_throttled_topics.py covers throttling itself.
+Method: call a scripted in-memory broker with hand-built responses. test_throttled_topics.py covers throttling itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Coordinators are asked about transactions, and leaders about producers; each id and partition has its own outcome.
 
-Method: call two scripted in-memory brokers with handmade responses. `operation_steps.py` has what real brokers answer.
+Method: call two scripted in-memory brokers with hand-built responses. `operation_steps.py` has real brokers' answers.
 """
 
 from __future__ import annotations

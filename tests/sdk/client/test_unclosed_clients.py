@@ -71,7 +71,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def said_of(held: list[Any]) -> str:
-    """Drop the held objects, and return the warning that follows when no running code holds them any more."""
+    """Drop the held objects, and return the warning that follows when running code no longer holds them."""
     with warnings.catch_warnings(record=True) as caught:  # the recorded warnings also hold the client
         warnings.simplefilter("always")
         held.clear()

@@ -1,6 +1,6 @@
 """Many batches become one table, which gives each record's topic, partition and offset.
 
-Method: convert handmade batches from two partitions, whole and cut.
+Method: convert hand-built batches from two partitions, whole and cut.
 """
 
 from __future__ import annotations

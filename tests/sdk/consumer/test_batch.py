@@ -1,6 +1,6 @@
 """A batch returns the records from the first to the last requested offset, as records or as columns.
 
-Method: read handmade batches.
+Method: read hand-built batches.
 """
 
 from __future__ import annotations

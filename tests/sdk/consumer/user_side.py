@@ -21,7 +21,7 @@ class UserSide:
 
     Attributes:
         told: the calls to the I/O side, oldest first.
-        wakes: how often the I/O side was woken.
+        wakes: how many times the I/O side was woken.
         now_ms: the current time.
     """
 

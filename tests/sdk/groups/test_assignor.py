@@ -1,6 +1,6 @@
 """All assignors share their names, their choice of topics and their order of members.
 
-Method: check the table of assignors, and small handmade groups.
+Method: check the table of assignors, and small hand-built groups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A request to leave is built for each version, and a group is found among others in a response.
 
-Method: encode the request in every version, and search a handmade response.
+Method: encode the request in every version, and search a hand-built response.
 """
 
 from __future__ import annotations

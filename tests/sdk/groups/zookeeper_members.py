@@ -70,7 +70,7 @@ class Member:
         return str(self.group.state.value)
 
     def poll(self) -> None:
-        """Poll until nothing is due any more."""
+        """Poll until nothing is due."""
         for _ in range(100):
             self.group.poll(self._group.now_ms)
             self.offsets.poll(self._group.now_ms)

@@ -23,7 +23,7 @@ class Filled:
         given: options.
 
     Attributes:
-        wakes: how often the I/O side was woken.
+        wakes: how many times the I/O side was woken.
         now_ms: the current time.
     """
 

@@ -90,7 +90,7 @@ class SimulatedProducer:
 
     Attributes:
         leaders: the current leader of each partition, which tests may change.
-        lives: how often each topic was recreated; see `cluster`.
+        lives: how many times each topic was recreated; see `cluster`.
         stale: the leaders that Metadata responses name instead of `leaders`; None if the responses are right.
         logs: the logs, keyed by topic and partition.
         refuse: returns an error code for a batch before it is stored, or 0 to store it.

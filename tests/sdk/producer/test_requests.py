@@ -1,6 +1,6 @@
 """Produce requests carry one batch per partition, and every batch gets its result.
 
-Method: send handmade batches, and read responses from brokers of different versions.
+Method: send hand-built batches, and read responses from brokers of different versions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ACLs and their filters.
 
 Goal: a filter selects what Apache Kafka's filter of the same name selects.
-Method: a table of filters and patterns, after `ResourcePatternFilterTest` and `AclBindingTest` in Apache Kafka.
+Method: check a table of filters and patterns, after `ResourcePatternFilterTest` and `AclBindingTest` in Apache Kafka.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
 
 
 def assert_flips(engines: list[Codec[Any]], data: bytes, dice: random.Random) -> None:
-    """Check that all engines decode damaged bytes to the same result, and encode the decoded messages alike."""
+    """Check that all engines decode damaged bytes to the same result, and encode the decoded messages identically."""
     for _ in range(FLIPS if data else 0):
         damaged = bytearray(data)
         damaged[dice.randrange(len(data))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))

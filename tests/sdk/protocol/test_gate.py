@@ -1,7 +1,7 @@
 """The gate asks for versions, logs in, and then opens; it never opens otherwise, and it says when to log in again.
 
-Method: use a scripted authenticator and handmade broker responses, in order and out of order. test_connection.py tests
-the frames, and the folder `sasl` the mechanisms.
+Method: use a scripted authenticator and hand-built broker responses, in order and out of order. test_connection.py
+tests the frames, and the folder `sasl` the mechanisms.
 """
 
 from __future__ import annotations

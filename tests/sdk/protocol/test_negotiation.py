@@ -1,6 +1,6 @@
 """A client finds the highest common version of each API, however old the broker is.
 
-Method: read handmade responses from brokers of several ages. tests/sdk/protocol/test_connection.py tests the frames.
+Method: read hand-built responses from brokers of several ages. tests/sdk/protocol/test_connection.py tests the frames.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tagged fields are written in the order of their tags, and only if they differ from their defaults.
 
-Method: on every engine, write handmade messages with known and unknown tags, empty arrays in the tagged fields of all
+Method: on every engine, write hand-built messages with known and unknown tags, empty arrays in the tagged fields of all
 messages, and a structure that may be null, in a message made for this.
 """
 

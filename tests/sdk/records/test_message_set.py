@@ -1,6 +1,6 @@
 """Messages of magic 0 and 1 survive a round trip, wrapped or not; wrappers follow the rules of their magic.
 
-Method: do round trips, read handmade wrappers that builders never write, and try every cut and flipped bit.
+Method: do round trips, read hand-built wrappers that builders never write, and try every cut and flipped bit.
 """
 
 from __future__ import annotations

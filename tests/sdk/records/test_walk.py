@@ -1,4 +1,4 @@
-"""Consecutive batches are found, all engines read them alike, and bytes that are not a whole batch are reported.
+"""Consecutive batches are found, all engines read them identically, and bytes that are not a whole batch are reported.
 
 Method: walk batches of every shape on every engine; try each cut and each flipped bit of small batches, for which the
 engines must agree on records or a DecodeError; use hypothesis for round trips.

@@ -20,7 +20,7 @@ LOGIN = "Client { org.apache.zookeeper.server.auth.DigestLoginModule required us
 
 
 def read(**given: str) -> ZooKeeperSecurityOptions:
-    """Read options given by Kafka's names, without the prefix `zookeeper.` and with two underscores for a period."""
+    """Read options given under Kafka's names, without the prefix `zookeeper.` and with two underscores for a period."""
     names = {name.replace("__", "."): value for name, value in given.items()}
     prefixed = {name if name.startswith("java.") else f"zookeeper.{name}": value for name, value in names.items()}
     return ZooKeeperSecurityOptions.read(prefixed.items())

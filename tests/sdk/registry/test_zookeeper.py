@@ -1,6 +1,6 @@
 """Whatever its connections do, a ZooKeeper client is a registry like any other, and reports to its owner in order.
 
-Method: run the registry suite and handmade stories with a ZooKeeper server on the test's thread (`fake_kazoo.py`).
+Method: run the registry suite and hand-built stories with a ZooKeeper server on the test's thread (`fake_kazoo.py`).
 tests/kafka/test_zookeeper_registry.py uses a real one.
 """
 

@@ -1,6 +1,6 @@
 """The cache adopts newer leaders, keeps topics that a response does not mention, and knows why a topic is missing.
 
-Method: apply handmade Metadata responses, one after another.
+Method: apply hand-built Metadata responses, one after another.
 """
 
 from __future__ import annotations

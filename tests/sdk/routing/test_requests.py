@@ -1,6 +1,6 @@
-"""Requests whose format has changed are built for each version, and responses in all formats are read alike.
+"""Requests whose format has changed are built for each version, and responses in all formats give the same result.
 
-Method: encode each request in every existing version, and read handmade responses in the old and the new format.
+Method: encode each request in every existing version, and read hand-built responses in the old and the new format.
 """
 
 from __future__ import annotations

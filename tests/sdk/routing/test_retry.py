@@ -1,6 +1,6 @@
 """Pauses double, stay within 20 % jitter, and never exceed the maximum; attempts stop when they must.
 
-Method: check a table of failures and random numbers, derived from KIP-580, make attempts on a clock that the test sets,
+Method: check a table of failures and random numbers, derived from KIP-580; make attempts while the test sets the clock;
 and read the SDK's imports from its source.
 """
 

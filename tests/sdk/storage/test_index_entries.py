@@ -1,6 +1,6 @@
 """Indexes are read whole or entry by entry; preallocated space is not read as entries, and damage is reported.
 
-Method: read handmade entries, with unused space of every size after them, and with cuts at every byte.
+Method: read hand-built entries, with unused space of every size after them, and with cuts at every byte.
 """
 
 from __future__ import annotations

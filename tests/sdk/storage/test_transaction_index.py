@@ -1,6 +1,6 @@
 """Entries for aborted transactions equal Apache Kafka's, and entries that no broker writes are reported.
 
-Method: read an entry written by Apache Kafka 4.3.0, handmade entries in pieces of every size, and damaged entries.
+Method: read an entry written by Apache Kafka 4.3.0, hand-built entries in pieces of every size, and damaged entries.
 """
 
 from __future__ import annotations

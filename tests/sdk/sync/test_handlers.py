@@ -27,7 +27,8 @@ LIMIT_MS = 5_000
 
 T = TopicPartition("t", 0)
 
-#: The distance between two interrupted instructions in the tests of closing, which need a new client for each.
+#: The distance between two interrupted instructions in the tests of closing. Each interruption needs a new client, so
+#: not every instruction is interrupted.
 STEP = 17
 
 #: Every call in these tests has fewer instructions.

@@ -486,7 +486,7 @@ def test_a_connection_that_this_client_closes_has_not_ended_by_itself() -> None:
 
 
 def test_what_a_lost_connection_has_not_sent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wire stops waiting when nothing can be sent any more."""
+    """The wire stops waiting when nothing more can be sent."""
 
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         async def lost(wire: MemoryWire) -> None:

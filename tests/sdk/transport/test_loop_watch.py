@@ -20,7 +20,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 
 class Watcher:
-    """A watcher that counts how often it learns that its event loop has ended."""
+    """A watcher that counts the notifications that its event loop has ended."""
 
     def __init__(self) -> None:
         self.times = 0

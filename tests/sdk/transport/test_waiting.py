@@ -140,4 +140,4 @@ def test_turns_are_due_when_none_was_given_for_a_while() -> None:
         assert timer.is_due()
 
     asyncio.run(run())
-    result_of(YieldTimer().yield_now)  # a thread without an event loop gives no turn
+    result_of(YieldTimer().yield_now)  # without an event loop, there is nothing to yield to

@@ -1,6 +1,6 @@
 """Indexes are shown and compared with their segments; differences are reported, up to a limit.
 
-Method: dump a segment with handmade indexes, then with one fault in each index.
+Method: dump a segment with hand-built indexes, then with one fault in each index.
 """
 
 from __future__ import annotations

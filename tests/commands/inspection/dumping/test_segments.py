@@ -1,6 +1,6 @@
 """Segments and snapshots are shown batch by batch and record by record; damage is reported and skipped.
 
-Method: dump handmade segments, whole and with every kind of damage that occurs, as text and as JSON.
+Method: dump hand-built segments, whole and with every kind of damage that occurs, as text and as JSON.
 """
 
 from __future__ import annotations

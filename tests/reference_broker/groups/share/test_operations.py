@@ -1,6 +1,6 @@
 """Members of share groups join, get partitions with a state, miss their sessions and leave; other groups are refused.
 
-Method: heartbeats to a coordinator with a log in memory; after each test, another coordinator reads the log.
+Method: send heartbeats to a coordinator with a log in memory; after each test, another coordinator reads the log.
 """
 
 from __future__ import annotations

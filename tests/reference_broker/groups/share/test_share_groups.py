@@ -1,6 +1,6 @@
 """Operations on share groups that involve the persister: their order, their outcomes, and what happens if it fails.
 
-Method: a coordinator with a log in memory, and a persister that notes what it is asked.
+Method: use a coordinator with a log in memory, and a persister that records what it is asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The simple assignor gives each partition to about the same number of members, and moves few of them.
 
-Method: assignments for made-up members; hypothesis looks for an assignment that is not balanced.
+Method: compute assignments for made-up members; hypothesis looks for an unbalanced one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T, U = b"t" * 16, b"u" * 16
 
 
 def assigned(members, assignable, current=None):
-    """Return the numbers of each member's partitions of each topic, given the topics of the members."""
+    """Return the numbers of the partitions that each member gets of each topic, given the topics of the members."""
     current = current or {}
     subscribers = {name: ShareSubscriber(frozenset(topics), current.get(name, {})) for name, topics in members.items()}
     return simple_assignment(subscribers, assignable)

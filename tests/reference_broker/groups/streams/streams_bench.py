@@ -54,7 +54,7 @@ def tasks(
     standby: Mapping[str, tuple[int, ...]] | None = None,
     warmup: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Tasks:
-    """Return tasks, given by the numbers of each subtopology."""
+    """Return tasks, given the partition numbers of each subtopology."""
     return Tasks(
         *({key: frozenset(numbers) for key, numbers in (part or {}).items()} for part in (active, standby, warmup))
     )

@@ -1,6 +1,6 @@
 """Internal topics are created once, and the errors of the last attempts are kept for a while.
 
-Method: a topic controller that answers when the test says so.
+Method: use a topic controller that answers when the test tells it to.
 """
 
 from __future__ import annotations

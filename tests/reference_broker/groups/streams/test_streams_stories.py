@@ -1,7 +1,7 @@
 """No active task has two owners, every task is owned once a group is stable, and a loaded group equals the one in use.
 
-Method: random stories of members that join, revoke, ignore, leave and time out, of topics that change, and of standby
-replicas. After each step, compare the coordinator with a new one that has loaded its log.
+Method: run random stories of members that join, revoke, ignore, leave and time out, of topics that change, and of
+standby replicas. After each step, compare the coordinator with a new one that has loaded its log.
 """
 
 from __future__ import annotations

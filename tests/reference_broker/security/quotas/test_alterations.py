@@ -1,6 +1,6 @@
 """Changes to quotas are checked, and keep everything else that belongs to the entity.
 
-Method: `apis/test_alter_client_quotas.py` has the tables of both releases; here, apply changes to configurations.
+Method: apply changes to configurations; `apis/test_alter_client_quotas.py` has the tables of both releases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GSSAPI lets in principals of Kerberos, without a security layer.
+"""GSSAPI accepts Kerberos principals, without a security layer.
 
 Method: log in with this project's client in a realm of MIT Kerberos, if it is installed; everything else with a
 stand-in for the package `gssapi`, which plays the broker's side, and every edge of the table of states.

@@ -1,6 +1,6 @@
 """Principals of Kerberos are translated as Kafka translates them.
 
-Method: the examples of Kafka's own tests and documentation, and rules with one thing wrong.
+Method: translate the examples of Kafka's own tests and documentation, and read rules with one mistake each.
 """
 
 from __future__ import annotations

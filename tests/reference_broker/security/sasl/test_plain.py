@@ -1,4 +1,4 @@
-"""PLAIN lets in users with the right password only.
+"""PLAIN accepts only users with the right password.
 
 Method: log in with this project's client, and with damaged messages; `exchange_cases` compares every answer with Apache
 Kafka's.

@@ -1,6 +1,7 @@
-"""SCRAM lets in clients that know the password, and owners of delegation tokens.
+"""SCRAM accepts clients that know the password, and owners of delegation tokens.
 
-Method: the vectors of RFC 7677; logins with this project's client; damaged messages; every edge of the table of states.
+Method: check the vectors of RFC 7677, logins with this project's client, damaged messages, and every edge of the table
+of states.
 `exchange_cases` compares every answer with Apache Kafka's.
 """
 

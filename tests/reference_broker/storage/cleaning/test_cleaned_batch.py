@@ -1,6 +1,6 @@
 """Compaction keeps a whole batch, only its latest records, only its header if the header is needed, or nothing.
 
-Method: clean handmade batches, given the latest offsets of their keys.
+Method: clean hand-built batches, given the latest offsets of their keys.
 """
 
 from typing import Any

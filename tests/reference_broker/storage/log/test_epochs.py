@@ -1,6 +1,6 @@
 """Leader epochs are looked up by offset, stored in Kafka's file, and rebuilt from batches if that file is damaged.
 
-Method: use handmade files, and pairs in place of batches.
+Method: use hand-built files, and pairs in place of batches.
 """
 
 from itertools import islice

@@ -1,6 +1,6 @@
 """Indexes find their entries, store them in Kafka's format, and report unusable files.
 
-Method: use entries in the range of a small segment; compare files with handmade bytes, damage them and reread them.
+Method: use entries in the range of a small segment; compare files with hand-built bytes, damage them and reread them.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """The application gets batches starting at the requested offset, without control batches or aborted records.
 
-Method: walk the bytes of handmade responses as a consumer does.
+Method: walk the bytes of hand-built responses as a consumer does.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ __all__ = ["LOCK_MS", "Applied", "Place", "ShareBroker"]
 
 LOCK_MS = 30_000
 
-#: A partition of a topic, given by the topic's id.
+#: A partition, identified by its topic's id and its number.
 Place = tuple[bytes, int]
 
 
@@ -60,7 +60,7 @@ class ShareBroker:
 
     Attributes:
         batches: (base offset, number of offsets, bytes) of the batches of each partition.
-        counts: how often each offset was delivered.
+        counts: how many times each offset was delivered.
         done: the offsets that are accepted, rejected or gaps.
         held: who holds each acquired offset.
         sessions: the sessions, keyed by member id.

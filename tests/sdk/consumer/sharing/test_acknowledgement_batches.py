@@ -1,6 +1,6 @@
 """Acknowledgements are written in the batches that Apache Kafka's share consumer sends.
 
-Method: a table of acknowledgements and batches, and random ones that are expanded again.
+Method: check a table of acknowledgements and batches; expand the batches of random acknowledgements again.
 """
 
 from __future__ import annotations

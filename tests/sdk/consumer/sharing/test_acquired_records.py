@@ -1,7 +1,7 @@
 """The acquired records of a response are found in its batches; other acquired offsets are gaps, or rejected.
 
-Method: batches with gaps, control records and damage, and tables of acquired ranges. The expectations follow Apache
-    Kafka's `ShareCompletedFetch`.
+Method: use batches with gaps, control records and damage, and tables of acquired ranges. The expectations follow Apache
+Kafka's `ShareCompletedFetch`.
 """
 
 from __future__ import annotations

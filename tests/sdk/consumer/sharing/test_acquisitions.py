@@ -1,6 +1,6 @@
 """Acknowledgements reach the I/O side once, and wake it only if nothing else will.
 
-Method: a ledger with a counted waker.
+Method: use a ledger, and count how many times it wakes the I/O side.
 """
 
 from __future__ import annotations

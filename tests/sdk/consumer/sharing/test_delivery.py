@@ -1,6 +1,6 @@
 """A delivery is acknowledged once, by its own methods, a `with` block or the reader, and its state tells the outcome.
 
-Method: deliveries of one acquisition on a clock set by hand; every edge of the table is taken.
+Method: acknowledge deliveries of one acquisition, with a clock that the test sets; every edge of the table is taken.
 """
 
 from __future__ import annotations

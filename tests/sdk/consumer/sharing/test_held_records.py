@@ -1,6 +1,6 @@
 """The count of held records follows acknowledgements, losses and locks, and never goes below zero.
 
-Method: a few acquisitions on a clock.
+Method: use a few acquisitions, with a clock that the test sets.
 """
 
 from __future__ import annotations

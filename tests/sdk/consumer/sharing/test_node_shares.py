@@ -1,6 +1,6 @@
 """Acknowledgements for one broker wait for a while, replace each other, and are not sent if they cannot succeed.
 
-Method: a broker's state, filled and emptied by hand.
+Method: fill and empty the state of one broker directly.
 """
 
 from __future__ import annotations

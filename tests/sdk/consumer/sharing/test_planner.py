@@ -1,7 +1,7 @@
 """A share consumer's fetches and acknowledgements reach the right broker, in one request at a time.
 
-Method: a share consumer without a group on a simulated clock, with brokers that check sessions, locks and
-    acknowledgements as Kafka's do.
+Method: use a share consumer without a group on a simulated clock, with brokers that check sessions, locks and
+acknowledgements as Kafka's do.
 """
 
 from __future__ import annotations

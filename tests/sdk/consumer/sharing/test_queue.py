@@ -1,6 +1,6 @@
 """Acquired records arrive in order, and a read that finds nothing asks for more.
 
-Method: both sides of a queue in one thread.
+Method: use both sides of a queue in one thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Acquired records are handed out once, while their locks hold, and accepted by the next read in implicit mode.
 
-Method: fill the queue by hand, on a clock set by hand.
+Method: fill the queue directly, with a clock that the test sets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Responses queue what was acquired, and end the acknowledgements; a partition's error concerns no other partition.
 
-Method: give handmade responses to the handler alone; a router's metadata takes new leaders.
+Method: give hand-built responses to the handler alone; a router's metadata takes new leaders.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The share consumer hands out records and acknowledges them, on any event loop, and its end is orderly.
 
-Method: a share consumer of a scripted broker in memory that checks sessions and locks as Kafka's do.
+Method: use a share consumer of a scripted broker in memory that checks sessions and locks as Kafka's do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Members with different subscriptions get balanced assignments with few moves.
 
-Method: use hypothesis for validity, balance and stickiness (an unchanged group moves nothing), and handmade groups for
-the choice of the partition to move, for racks, and for members that cannot take part.
+Method: use hypothesis for validity, balance and stickiness (an unchanged group moves nothing), and hand-built groups
+for the choice of the partition to move, for racks, and for members that cannot take part.
 """
 
 from __future__ import annotations

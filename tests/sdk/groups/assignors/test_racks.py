@@ -1,6 +1,6 @@
 """Racks match if a member and a replica share one, and matter if they make a difference.
 
-Method: use a table of clusters for `matter`, and one handmade cluster for the other tests.
+Method: use a table of clusters for `matter`, and one hand-built cluster for the other tests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Each topic is assigned in ranges, identically for co-partitioned topics, and within racks if racks matter.
 
-Method: check Kafka's vectors; use hypothesis for the sizes of the ranges, and handmade groups for co-partitioned topics
-and racks.
+Method: check Kafka's vectors; use hypothesis for the sizes of the ranges, and hand-built groups for co-partitioned
+topics and racks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Partitions are assigned one after another, as in Apache Kafka.
 
-Method: check Kafka's vectors, use hypothesis for balance, and check one handmade group.
+Method: check Kafka's vectors, use hypothesis for balance, and check one hand-built group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Equal subscriptions use the constrained builder, others use the general one, and moved partitions are reported.
 
-Method: use small handmade groups for the choice between the two builders and for moved partitions.
+Method: use small hand-built groups for the choice between the two builders and for moved partitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arrays, structures and tagged fields are read and written as in Kafka, and errors name the part that is refused.
 
-Method: read, write and damage tables of handmade encodings.
+Method: read, write and damage tables of hand-built encodings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Errors are reported exactly where they occur, and no error is reported in sound input.
 
-Method: check handmade damaged encodings and wrong values. Cut and damage values around the sizes at which a length
+Method: check hand-built damaged encodings and wrong values. Cut and damage values around the sizes at which a length
 takes one more byte, at every border between two parts, and compare with the construct engine's path, offset and reason.
 `test_codec.py` does the same with small values of every message.
 """

@@ -1,6 +1,6 @@
 """Zstandard: streamed, skippable and joined frames are read, and declared sizes are not trusted.
 
-Method: read the library's frames with other options, handmade headers, and ends of data that zstd-jni was observed to
+Method: read the library's frames with other options, hand-built headers, and ends of data that zstd-jni was observed to
 accept or refuse.
 """
 

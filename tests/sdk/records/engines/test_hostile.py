@@ -1,4 +1,4 @@
-"""Objects that lie, change, raise, or run code at the wrong moment never crash an engine; all engines react alike.
+"""Objects that lie, change, raise, or run code at the wrong moment never crash an engine; all engines react the same.
 
 Method: pass hostile objects in every place that takes an object, on every builder and batch. A builder must stay
 usable, and its sealed batch must be whole and hold the accepted records. Under the sanitizers, an out-of-bounds access

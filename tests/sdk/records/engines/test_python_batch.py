@@ -1,6 +1,6 @@
 """The Python engine parses records and refuses everything else.
 
-Method: parse handmade records, one for each kind of error.
+Method: parse hand-built records, one for each kind of error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The extension and Python read an index's columns alike, and notice damage.
+"""The extension and Python read the same columns from an index, and notice damage.
 
 Method: read columns packed by hand, change every byte of a small file, and read random numbers with both.
 """

@@ -1,4 +1,4 @@
-"""The selected batches give the same producer states as all batches; the extension and Python select alike.
+"""The selected batches give the same producer states as all batches; the extension and Python select the same ones.
 
 Method: select from a few batches for which the result is known, and from random histories of several producers.
 """

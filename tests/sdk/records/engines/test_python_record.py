@@ -1,4 +1,4 @@
-"""Every engine's records and views are read-only, compare and hash alike, and survive copying and pickling.
+"""Every engine's records and views are read-only, compare and hash identically, and survive copying and pickling.
 
 Method: create the same records with the constructors of all engines and from batches, try to set and delete every
 attribute, and pass every argument with a wrong type.

@@ -1,6 +1,6 @@
 """Audits of the same segments give equal tables, whether they run once, in pieces, or with interruptions.
 
-Method: audit a handmade folder that has every kind of fact as a whole, in pieces as a broker would append them, and
+Method: audit a hand-built folder that has every kind of fact as a whole, in pieces as a broker would append them, and
 with an interruption at each step; compare the tables row by row.
 """
 

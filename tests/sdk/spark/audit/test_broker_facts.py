@@ -1,6 +1,6 @@
 """Facts from brokers come in the right tasks and topics, and give the same tables as an audit of the segments.
 
-Method: start a reference broker on handmade logs, and audit it once with Spark, in two runs.
+Method: start a reference broker on hand-built logs, and audit it once with Spark, in two runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Only groups' commits are taken from the records of `__consumer_offsets`.
 
-Method: read handmade records in the coordinator's encoding, whole and damaged.
+Method: read hand-built records in the coordinator's encoding, whole and damaged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Segments are turned into facts: a row per batch, with its content, sums, commits and damage.
 
-Method: read handmade partitions through `read_into`, as Spark's workers do; Spark is not needed.
+Method: read hand-built partitions through `read_into`, as Spark's workers do; Spark is not needed.
 """
 
 from __future__ import annotations

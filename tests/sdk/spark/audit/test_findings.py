@@ -1,6 +1,6 @@
 """Findings report what an engineer needs to know, and nothing if all is well.
 
-Method: check handmade summaries in which one number is wrong.
+Method: check hand-built summaries in which one number is wrong.
 """
 
 from __future__ import annotations

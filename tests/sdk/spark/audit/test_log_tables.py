@@ -1,6 +1,6 @@
 """Tables built from batches show gaps and their causes, duplicates, transactions, lateness and damage.
 
-Method: let Spark build the tables from handmade facts that are not in log order.
+Method: let Spark build the tables from hand-built facts that are not in log order.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merged facts produce the same tables from fewer rows.
 
-Method: merge handmade facts from two runs that found the same damage and the same keys.
+Method: merge hand-built facts from two runs that found the same damage and the same keys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The report's data is limited in size, is ordered by time, and does not depend on the session's time zone.
 
-Method: summarize handmade tables, in a session that has India's time zone.
+Method: summarize hand-built tables, in a session that has India's time zone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A task reads each record in its range once and ends, whatever lies between the offsets, or reports why it cannot.
 
-Method: read every range between the edges of batches from a reference broker on handmade logs.
+Method: read every range between the edges of batches from a reference broker on hand-built logs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Everything that a leader has stored is read once and in order, including control batches, aborted records and damage.
 
-Method: read handmade logs from a reference broker.
+Method: read hand-built logs from a reference broker.
 """
 
 from __future__ import annotations

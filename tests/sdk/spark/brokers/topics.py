@@ -1,4 +1,4 @@
-"""Topics on a reference broker, for tests with handmade logs that have gaps, transactions and damage."""
+"""Topics on a reference broker, for tests with hand-built logs that have gaps, transactions and damage."""
 
 from __future__ import annotations
 

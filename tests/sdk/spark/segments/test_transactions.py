@@ -139,7 +139,7 @@ def test_segments_that_are_put_together_before_markers_were_looked_for(
 def test_segments_that_are_gone_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
 ) -> None:
-    """Markers in the open file are found although the file has no name any more; markers in later files are missed."""
+    """Markers in the open file are found although the file no longer has a name; markers in later files are missed."""
     write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
     write_segment(tmp_path / "orders-0", [marker(3, 8, True)])
     write_segment(tmp_path / "orders-0", [batch(4, 1)])

@@ -1,6 +1,6 @@
 """The number of records handed out determines which records are finished and where the next one is.
 
-Method: hand out handmade records with every available engine.
+Method: hand out hand-built records with every available engine.
 """
 
 from __future__ import annotations
