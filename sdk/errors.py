@@ -61,8 +61,8 @@ class _ItemOutcomes(Protocol):
 class KafkaWireError(Exception):
     """The base of every error that kafkawire raises on purpose.
 
-    Catch it to handle all of them alike. `retriable` says whether repeating the call may help, although a client has
-    already retried until its time limit. After a `fatal` error, close the client and create a new one.
+    Catch it to handle all of them in the same way. `retriable` says whether repeating the call may help, although a
+    client has already retried until its time limit. After a `fatal` error, close the client and create a new one.
     """
 
     #: Whether the call may succeed if it is repeated.

@@ -37,7 +37,7 @@ class Departure:
         assignment_changes: gives up the partitions.
         reader: reads the partitions.
         leave: see `Leave`.
-        deadline_ms: the time by which the departure ends at the latest.
+        deadline_ms: the time by which the departure must end.
         promise: fulfilled when the departure has ended.
         now_ms: the time.
     """

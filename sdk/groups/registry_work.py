@@ -32,7 +32,7 @@ class Work(Generic[R]):
         self._run = running
 
     def cancel(self) -> None:
-        """Report nothing more. Operations that were already submitted are still carried out."""
+        """Stop reporting. Operations that were already submitted are still carried out."""
         self.is_over = True
         if self._run is not None:
             self._run.cancel()

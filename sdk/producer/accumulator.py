@@ -263,7 +263,7 @@ class Accumulator:
                 continue
             if not batch.is_told:
                 self._announce(batch)
-            if batch.term != self.term:  # its transaction has ended, perhaps before the sender was told
+            if batch.term != self.term:  # its transaction has ended, perhaps before the sender learned of the batch
                 batch.close()
             topic.shown_open(batch, is_sticky=is_sticky)
             if is_sticky:

@@ -188,7 +188,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 if await flushed.within(timeout_ms):
                     await flushed
         except Closed:
-            pass  # nothing can send the buffered records any more, or they belong to the parent process of a fork
+            pass  # nothing can send the buffered records now, or they belong to the parent process of a fork
         finally:
             when = "before the record was acknowledged" if is_open else "while it was starting"
             when += core.client.router.throttling(began_ms)
@@ -234,7 +234,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 and no transaction is open. If only the partition is missing from the topic, the delivery raises this
                 after up to 10 s, since the partition may just have been added.
             TransactionAborted: the open transaction can only be aborted.
-            ProducerFenced: the producer can send nothing more.
+            ProducerFenced: the producer can no longer send anything.
         """
         appender = self._started().accumulator.appender
         if self._hooks is not None:

@@ -55,7 +55,7 @@ class Waiters:
         for flush in self._flushes:
             try:
                 flush.outcomes.remove(outcome)
-            except KeyError:  # it does not wait for this one
+            except KeyError:  # the flush does not wait for this outcome
                 continue
             flush.outcomes.update(others)
 

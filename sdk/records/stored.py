@@ -151,7 +151,7 @@ def read_stored(
     Args:
         source: the bytes.
         start: where the first batch begins.
-        end: the position from which on batches are not wanted; None to read all.
+        end: the position before which a batch must begin to be yielded; None to read all.
         is_growing: whether a broker may be writing the file; if so, trailing zeros and a partial batch are treated as
             the end, not as damage.
         limit: the maximum size of one batch's decompressed records, in bytes.

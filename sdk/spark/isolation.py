@@ -40,7 +40,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse_committed_only(option: str, text: str) -> bool:
-    """Return whether an isolation level shows only committed records, ignoring case.
+    """Return whether an isolation level, in upper or lower case, shows only committed records.
 
     Args:
         option: the name of the option, for the error message.

@@ -136,7 +136,7 @@ class Promise(Generic[Result]):
 def wake_future(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
     """Complete a future of a loop; can be called from any thread."""
     if asyncio._get_running_loop() is not loop:
-        with suppress(RuntimeError):  # the loop was closed, so nothing on it is waiting any more
+        with suppress(RuntimeError):  # the loop was closed, so nothing on it is waiting now
             loop.call_soon_threadsafe(wake_future, loop, future)
     elif not future.done():
         future.set_result(None)

@@ -133,7 +133,7 @@ async def _settled(promise: Promise[Any]) -> None:
             woken.set_result(None)
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop was closed, so nothing on it is waiting any more
+        with suppress(RuntimeError):  # the loop was closed, so nothing on it is waiting now
             loop.call_soon_threadsafe(set_result)
 
     promise.add_done_callback(wake)

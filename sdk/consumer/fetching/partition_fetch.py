@@ -22,7 +22,7 @@ __all__ = ["PartitionFetch", "Planning", "may_pass"]
 #: Retriable codes that stop a partition, because its leader would read the same damaged batch again.
 _FINAL = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
-#: Codes that do not count as retriable but are retried all the same, as in Apache Kafka's consumer.
+#: Codes that are not marked as retriable but are retried nevertheless, as in Apache Kafka's consumer.
 _PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
 
 

@@ -26,7 +26,7 @@ _NOTHING = 0
 class EndOffsets:
     """The ends of one bounded read, which covers the partitions that are assigned when it begins.
 
-    They apply to every read by the consumer; unbounded reads wait until this one has ended.
+    The ends apply to every read by the consumer; unbounded reads wait until the bounded read has ended.
 
     Args:
         core: the consumer's core.

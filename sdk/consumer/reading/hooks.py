@@ -162,7 +162,7 @@ class HookedHandout(Handout):
                 found.append(self._hooks.applied(record))
             except DeserializationFailed:
                 if found:
-                    break  # the next read handles it again
+                    break  # the next read tries this record again
                 self._refused()
                 self.cut()
                 raise

@@ -52,7 +52,7 @@ class AcquiredRange(NamedTuple):
     Attributes:
         first: the first offset.
         last: the last offset, inclusive.
-        delivery_count: how often these records have been delivered, including this time.
+        delivery_count: how many times these records have been delivered, including this time.
     """
 
     first: int
@@ -194,7 +194,7 @@ class Ledger:
         given: the acknowledgements, oldest first.
         is_awaited: whether the I/O side must be woken for the next one, because no timer will make it look; written by
             the I/O side.
-        is_over: whether nobody will take acknowledgements any more; written by the I/O side.
+        is_over: whether the I/O side has stopped taking acknowledgements; written by the I/O side.
         lock_timeout_ms: how long acquisition locks last, as last reported by a broker; None before the first response.
     """
 

@@ -116,7 +116,7 @@ class NodeShares:
 
     @property
     def due_ms(self) -> int | None:
-        """When the acknowledgements must be sent at the latest; None if there are none."""
+        """The deadline for sending the acknowledgements; None if there are none."""
         if self._since_ms is None:
             return None
         return self._since_ms if self.is_urgent else self._since_ms + ACKNOWLEDGE_LINGER_MS
@@ -165,7 +165,7 @@ _SESSION_LOST: Final = "the share session with the broker was lost"
 
 
 def _count(each: Acknowledgement) -> int:
-    """Return how often the record has been delivered; 0 if there is none."""
+    """Return how many times the record has been delivered; 0 if there is no record."""
     return 0 if each.delivery is None else each.delivery.delivery_count
 
 

@@ -433,7 +433,7 @@ class SharePlanner:
             message: the broker's message about the error.
             sent: the acknowledgements in the request.
             now_ms: the time.
-            again: whether to send them again after an error that may pass.
+            again: whether to send them again after a temporary error.
         """
         session = node.session
         is_closed = session.state is ShareSessionState.CLOSED

@@ -35,7 +35,7 @@ logger = logging.getLogger("kafkawire.consumer")
 #: A retriable code that reads raise, because the leader would read the same damaged batch again.
 _RAISED: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
-#: A code that does not count as retriable but passes all the same, as in Apache Kafka's share consumer.
+#: A code that is not marked as retriable but is nevertheless temporary, as in Apache Kafka's share consumer.
 _PASSING: Final = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
 
 #: Retriable codes after which the broker no longer has the acquisition locks.

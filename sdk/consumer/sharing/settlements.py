@@ -56,7 +56,7 @@ class Settlements:
             partition: their partition.
             acknowledgements: the acknowledgements.
             error: why they failed; None if the broker has confirmed them.
-            now_ms: the time, from which on a renewed lock counts.
+            now_ms: the time; a renewed lock starts now.
             lock_timeout_ms: how long a renewed lock lasts, as the broker reported; 0 if it did not.
         """
         if not acknowledgements:

@@ -269,7 +269,7 @@ class ShareConsumer(Hinting, Generic[Key, Value], hints=SHARE_CONSUMER):
             error: the error that a read raised.
 
         Raises:
-            LocalProtocolError: `error` is not a `DeserializationFailed`, or the record is not held any more.
+            LocalProtocolError: `error` is not a `DeserializationFailed`, or the record is no longer held.
         """
         core = self._started()
         if not isinstance(error, DeserializationFailed):

@@ -3,7 +3,7 @@
 Transactions run one at a time: ready → open → committing or aborting → ready. A prepared transaction outlives its
 producer. An error on the way either dooms the transaction (it can only be aborted) or is fatal (the producer is
 permanently unusable). The router repeats each request until its deadline. Only the request to end a transaction is
-repeated after that, until the coordinator confirms it, even if no caller is waiting any more.
+repeated after that, until the coordinator confirms it, even if no caller is still waiting.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """

@@ -126,7 +126,7 @@ def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
 
 
 def _epoch_steps(batches: DataFrame) -> DataFrame:
-    """Return how often a batch has a lower leader epoch than the batch before it; no leader writes such a batch."""
+    """Return how many batches have a lower leader epoch than the batch before them; no leader writes such a batch."""
     before = f.lag("leaderEpoch").over(Window.partitionBy(*_PARTITION).orderBy("baseOffset"))
     placed = (
         sound(batches)

@@ -66,7 +66,7 @@ class Handout:
         self._done = self.index
 
     def cut(self) -> None:
-        """Hand out no more records."""
+        """Stop handing out records."""
         if self.left:
             records = self._records[: self.index]
             self._end = self._after(records, self.index)
