@@ -418,7 +418,7 @@ class ClusterNode:
             await over.wait()
 
     def end_control(self) -> None:
-        """Resign as controller, and send no more requests to the controller."""
+        """Resign as controller, and stop sending requests to the controller."""
         if self._opened is not None:
             self._opened.membership.end_control()
 

@@ -284,7 +284,7 @@ class Core:
         self.timers.fire(now_ms)
 
     def begin_end(self) -> None:
-        """Start no more background work, and stop any work that can be left to the next startup."""
+        """Stop starting background work, and end any work that can be left to the next startup."""
         self.upkeep.stop()
         self.directory.begin_end()
 

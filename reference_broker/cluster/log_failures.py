@@ -50,7 +50,7 @@ class LogFailures:
             self._stop = self._later(BURST_MS, self._tell)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         self._is_closed = True
         if self._stop is not None:
             self._stop()

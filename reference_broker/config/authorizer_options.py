@@ -12,8 +12,8 @@ from kafkawire.sdk.near_names import did_you_mean
 
 __all__ = ["AUTHORIZERS", "read_authorizer", "read_super_users", "super_user_names"]
 
-#: Kafka's own authorizers, which decide alike: of Kafka 4 and of Kafka 3 with ZooKeeper. A broker keeps its ACLs where
-#: it keeps everything else, whichever of the two is named.
+#: Kafka's own authorizers, which make the same decisions: that of Kafka 4, and that of Kafka 3 with ZooKeeper. A broker
+#: keeps its ACLs where it keeps everything else, whichever of the two is named.
 AUTHORIZERS: Final = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",

@@ -256,7 +256,7 @@ class GroupCoordinator:
     def leave(
         self, group_id: str, members: Sequence[tuple[str, str | None]], done: Done[list[ErrorCode]], now_ms: int
     ) -> None:
-        """Remove members, given by member id and instance id; the outcome is an error code for each member."""
+        """Remove members, identified by member id and instance id; the outcome is an error code for each member."""
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:

@@ -39,7 +39,7 @@ class PendingOffsets:
     def __init__(self) -> None:
         #: Pending offsets, keyed by producer id, then by group and partition.
         self._by_producer: dict[int, dict[tuple[str, Partition], PendingOffset]] = {}
-        #: Pending offsets that a later commit has overtaken, given by producer id, group and partition.
+        #: Pending offsets that a later commit has overtaken: their producer ids, groups and partitions.
         self._superseded: set[tuple[int, str, Partition]] = set()
         #: The producers with pending offsets, keyed by group and partition.
         self._producers: dict[str, dict[Partition, set[int]]] = {}

@@ -72,7 +72,7 @@ class TokenStore(Protocol):
         on_change: called with the id of a token that was created, changed or removed, by any broker.
         is_registry: whether this is a cluster's registry; if so, the rules are those of Apache Kafka 3.9 with
             ZooKeeper.
-        tokens_max: the number of tokens from which on no more are created.
+        tokens_max: the maximum number of tokens; no more are created once there are this many.
     """
 
     tokens: Mapping[str, TokenInformation]

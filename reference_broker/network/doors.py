@@ -1,4 +1,4 @@
-"""How clients enter by each listener: with TLS or without, logged in or not, and as which principal.
+"""How clients connect to each listener: with TLS or without, logged in or not, and as which principal.
 
     socket ─▶ (TLS handshake ─▶ principal of the certificate) ─▶ ClientWire ─▶ Session ─▶ (SASL login ─▶ principal)
 

@@ -31,7 +31,7 @@ _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
 _LENGTH = Struct(">i")
 _KEY = Struct(">h")
 
-#: How a TLS connection begins; as a length, it would be 369 MB.
+#: The first bytes of a TLS connection; a length that begins with them would be 369 MB.
 _TLS = b"\x16\x03"
 
 #: The size of the length and the API key, with which a request begins.

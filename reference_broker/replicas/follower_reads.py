@@ -109,7 +109,7 @@ def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchR
 
     Args:
         log: the log.
-        wanted: a follower's or consumer's fetch; without a last fetched epoch, nothing can be compared.
+        wanted: what a follower or consumer fetches; the logs can be compared only if it has a last fetched epoch.
 
     Raises:
         BrokerError: OFFSET_OUT_OF_RANGE if the log has never had the last fetched epoch, or begins after the offset.

@@ -221,7 +221,7 @@ class Session:
         self._login = None
 
     def _cancel(self, cancel: Callable[[], None]) -> None:
-        """Cancel what no client is waiting for any more; even if that fails, the connection ends."""
+        """Cancel a request that no client is waiting for; even if that fails, the connection ends."""
         try:
             cancel()
         except BrokerEnd:
@@ -237,7 +237,7 @@ class Session:
             self._defer(self._work)
 
     def begin_end(self) -> None:
-        """Accept no more requests; a delayed response is still sent."""
+        """Stop accepting requests; a delayed response is still sent."""
         self._is_ending = True
         self.has_dropped = bool(self._frames)
         self._drop_frames()

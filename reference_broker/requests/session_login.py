@@ -111,7 +111,7 @@ class SessionOfLogin(Protocol):
         ...
 
     def hold(self) -> None:
-        """Take no more requests, and stop reading."""
+        """Stop reading and accepting requests."""
         ...
 
     def end(self) -> None:

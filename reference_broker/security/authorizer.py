@@ -135,7 +135,7 @@ class Authorizer(Protocol):
             name: the name of the resource.
             logs_allowed: whether the client gains anything if it may; if not, this is not worth a line in the log.
             logs_denied: whether the client asked for the resource itself; if not, likewise.
-            count: how often the request names the resource, for the log.
+            count: how many times the request names the resource, for the log.
         """
         ...
 

@@ -51,7 +51,7 @@ class Pending(NamedTuple):
 
 
 class Acknowledgement:
-    """The transitions of one request.
+    """The state transitions that one request starts.
 
     Args:
         flight: the offsets in delivery.

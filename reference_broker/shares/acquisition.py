@@ -44,7 +44,7 @@ class Fetched(NamedTuple):
     """What was read from the log.
 
     Attributes:
-        offset: the offset from which on it was read.
+        offset: the offset from which the log was read.
         batches: the batches.
         aborted: the aborted transactions that may have records in them; empty if they do not matter.
     """

@@ -81,7 +81,7 @@ class Delivery:
 
     Args:
         state: see `DeliveryState`.
-        count: how often the records have been delivered.
+        count: how many times the records have been delivered.
         member_id: the member that has acquired the records, or `NO_MEMBER`.
         lock: its lock, or None.
 

@@ -262,8 +262,8 @@ class InFlight:
     def begin_at(self, log_start_offset: int, set_lock: SetLock) -> None:
         """Move the start offset up to that of the log.
 
-        Available records before it are archived. Acquired records stay so until their locks expire; they cannot be
-        acknowledged any more.
+        Available records before it are archived. Acquired records stay acquired until their locks expire; they can no
+        longer be acknowledged.
 
         Args:
             log_start_offset: the first offset of the log.

@@ -76,7 +76,7 @@ class LocalPersister:
         self._attempt("read state summary", partial(self._coordinator.summary, share), done)
 
     def _attempt(self, name: str, operation: Callable[[Done[R], int], None], done: Done[R], failures: int = 0) -> None:
-        """Run an operation once the topic exists; try again after errors that may pass."""
+        """Run an operation once the topic exists; try again after temporary errors."""
 
         def ended(outcome: R | BrokerError) -> None:
             if not isinstance(outcome, BrokerError):

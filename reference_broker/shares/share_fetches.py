@@ -59,7 +59,7 @@ class _Read(NamedTuple):
     """What was read from a partition.
 
     Attributes:
-        offset: the offset from which on it was read.
+        offset: the offset from which the partition was read.
         region: the records; None if there are none.
         batches: their batches.
         aborted: see `Fetched`.

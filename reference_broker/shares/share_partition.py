@@ -175,7 +175,7 @@ class SharePartition:
         done(error)
 
     def fence(self) -> None:
-        """Use the share partition no more; its locks end, and what is acquired will be delivered again."""
+        """Stop using the share partition; its locks end, and the acquired records will be delivered again."""
         if self.state is LoadState.FENCED:
             return
         self._enter(LoadState.FENCED)
@@ -196,7 +196,7 @@ class SharePartition:
         return is_within or len(self.flight) < self._limits.record_locks_max(self.key.group_id)
 
     def next_fetch_offset(self) -> int:
-        """Return the offset from which on to fetch."""
+        """Return the offset from which to fetch next."""
         return self.flight.next_fetch_offset()
 
     def acquire(self, wanted: Wanted, fetched: Fetched, now_ms: int) -> tuple[list[AcquiredRange], int]:

@@ -30,7 +30,7 @@ Connection = object
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition, given by its topic's id."""
+    """A partition, identified by its topic's id and its number."""
 
     topic_id: bytes
     partition: int

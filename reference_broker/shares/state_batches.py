@@ -21,7 +21,7 @@ class StateBatch(NamedTuple):
 
     Attributes:
         first_offset, last_offset: the range, inclusive.
-        delivery_count: how often the records have been delivered.
+        delivery_count: how many times the records have been delivered.
         delivery_state: see `DeliveryState`; a share coordinator stores any number.
     """
 

@@ -198,5 +198,5 @@ class Host:
         self.paused_to_us = max(self.paused_to_us, self.scheduler.now_us + duration_us)
 
     def end(self) -> None:
-        """Let no more events happen on this host."""
+        """Drop all further events on this host."""
         self.is_alive = False

@@ -91,5 +91,5 @@ class BackgroundQueue:
         step.when(begin)
 
     def close(self) -> None:
-        """Begin no more steps."""
+        """Stop starting steps."""
         self._is_closed = True

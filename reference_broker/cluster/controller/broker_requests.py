@@ -245,7 +245,7 @@ class _Queue:
             self._send()
 
     def close(self) -> None:
-        """Send nothing more, and ignore the response to the request in flight."""
+        """Stop sending, and ignore the response to the request in flight."""
         self._is_closed = True
         if self._cancel_retry is not None:
             self._cancel_retry()

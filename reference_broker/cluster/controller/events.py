@@ -121,7 +121,7 @@ class Events:
             _refuse(event, ErrorCode.NOT_CONTROLLER)
 
     def close(self) -> None:
-        """Preempt, and process no more events."""
+        """Preempt, and stop processing events."""
         self._is_closed = True
         self.preempt()
 

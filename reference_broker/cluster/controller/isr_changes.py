@@ -172,7 +172,7 @@ class IsrChanges:
         return wanted
 
     def _judged(self, partition: TopicPartition, wanted: Leadership, version: int) -> Leadership | ErrorCode | None:
-        """Return the result of a change that need not or may not be stored, or None if it is to be stored."""
+        """Return the result of a change that is unnecessary or refused, or None if the change is to be stored."""
         current = self._context.leaderships.get(partition)
         if current is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

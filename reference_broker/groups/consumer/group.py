@@ -182,7 +182,7 @@ class ConsumerMember:
         state: see `MemberState`.
         assigned: owned partitions that the member may keep.
         revoking: partitions that the member owns until it reports having revoked them.
-        since: for each owned partition, given by topic id and number, the epoch in which the member received it
+        since: for each owned partition, identified by topic id and number, the epoch in which the member received it
             (KIP-1251).
         regex: subscription pattern for further names; empty for none.
         classic: set if the member uses the classic protocol, in which its epoch is called a generation.
@@ -387,8 +387,8 @@ class ConsumerGroup:
         Args:
             member_id: the member's id.
             epoch: the epoch in the request.
-            partitions: the partitions, given by topic id and number; an old epoch suffices if the member has owned all
-                of them since that epoch (KIP-1251), or if there are none.
+            partitions: the partitions, identified by topic id and number; an old epoch suffices if the member has owned
+                all of them since that epoch (KIP-1251), or if there are none.
             knows_epochs: see `Commit`.
 
         Raises:

@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["reconciled"]
 
-#: Returns whether a partition, given by topic id and number, is owned.
+#: Returns whether a partition, identified by topic id and number, is owned.
 IsOwned = Callable[[bytes, int], bool]
 
 

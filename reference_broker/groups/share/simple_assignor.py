@@ -45,7 +45,7 @@ def simple_assignment(
     assigned: dict[str, list[Slot]] = {member_id: [] for member_id in members}
     topic_ids = {topic_id for member in members.values() for topic_id in member.topic_ids}
     is_homogeneous = all(member.topic_ids == topic_ids for member in members.values())
-    # Members with the same topics share all partitions alike; otherwise, those of each topic are shared.
+    # If all members have the same topics, all partitions are shared out at once; otherwise, topic by topic.
     for part in [topic_ids] if is_homogeneous else [{topic_id} for topic_id in sorted(topic_ids)]:
         slots = [(topic_id, number) for topic_id in sorted(part) for number in sorted(assignable.get(topic_id, ()))]
         subscribed = [member_id for member_id, member in members.items() if not part.isdisjoint(member.topic_ids)]

@@ -24,7 +24,7 @@ _ERRORS_MAX: Final = 1_000
 
 
 class _Failure(NamedTuple):
-    """Why a topic could not be created, and until when that is told."""
+    """Why a topic could not be created, and until when members are told so."""
 
     text: str
     until_ms: int

@@ -53,7 +53,7 @@ class RefreshTimes(NamedTuple):
     Attributes:
         refresh_ms: the time between two fetches.
         retry_backoff_ms: the wait after the first failed attempt; it doubles with each further attempt.
-        retry_backoff_max_ms: the time after which no more attempts follow until the next fetch is due.
+        retry_backoff_max_ms: the time after which attempts stop until the next fetch is due.
     """
 
     refresh_ms: int
@@ -143,7 +143,7 @@ class VerificationKeys:
             self._begin(now_ms)
 
     def stop(self) -> None:
-        """Fetch nothing more; the keys stay. A fetch that is under way ends without an effect."""
+        """Stop fetching, and keep the keys. A fetch that is in progress ends without any effect."""
         self._state = KEY_EDGES.follow(self._state, KeyState.STOPPED)
         self._attempt = object()
         if self._timer is not None:

@@ -86,7 +86,7 @@ class Upkeep:
         return len(self._failed)
 
     def stop(self) -> None:
-        """Start no more work."""
+        """Stop starting work."""
         self._jobs.stop()
 
     # Retention.

@@ -70,7 +70,7 @@ class DirectoryCheckpoints:
         self._unopened: set[Partition] = set()
         #: Deleted partitions that may still have entries.
         self._gone = {place for offsets in found.values() for place in offsets or ()}
-        #: Files whose last write may not be durable.
+        #: Files whose last write may not be durable yet.
         self._unsure = {LOG_START_OFFSETS}
 
     def start_of(self, place: Partition) -> int:

@@ -47,8 +47,8 @@ class Durability:
             moves it back. A reader that finds that an index has been lost does not, since the next startup would find
             the same.
         unstored: sealed segments whose indexes are not durable yet, except those in the running sync.
-        has_new_names: whether names that existed when the log was opened may not be durable; a roll syncs the names it
-            creates.
+        has_new_names: whether some file names that existed when the log was opened may not be durable yet; a roll syncs
+            the names that it creates.
     """
 
     def __init__(self, services: LogServices, folder: str, snapshots: Snapshots) -> None:

@@ -1,6 +1,6 @@
 """Batches that a follower has fetched, to be checked and then appended unchanged.
 
-Their records are not checked, since the leader has checked them.
+The records in the batches are not checked, since the leader has checked them.
 
 Source: `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, with the origin `REPLICATION`.
 """
@@ -41,12 +41,12 @@ class FetchedBatches(NamedTuple):
     markers: Mapping[int, Sequence[StoredMarker]]
 
     def slice(self, first: int, end: int) -> memoryview:
-        """Return the bytes of a range of batches, given by index."""
+        """Return the bytes of the batches from index `first` up to, but not including, index `end`."""
         last = self.batches[end - 1]
         return self.data[self.batches[first].position : last.position + last.size_bytes]
 
     def can_follow(self, number: int, segments: Segments, log_start_offset: int) -> bool:
-        """Return whether a batch, given by index, can follow the log; compaction may have left a gap before it.
+        """Return whether the batch at an index can follow the log; compaction may have left a gap before it.
 
         The first batch of an empty log may begin before the log does, if records in the batch have been deleted.
 
