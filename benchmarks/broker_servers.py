@@ -158,7 +158,7 @@ def kfake(program: Path) -> contextlib.AbstractContextManager[Server]:
 
 
 def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
-    """Return how often a process calls fsync or fdatasync during some work, and the result of the work.
+    """Return how many times a process calls fsync or fdatasync during some work, and the result of the work.
 
     `perf` counts the calls in the kernel, for any program. The result is None if perf is missing or not permitted.
     """

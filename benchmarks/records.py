@@ -41,7 +41,7 @@ _WANTED = (
     ("decode", "native read_records", "aiokafka records", 3.0),
 )
 
-#: The number of records from which on columns pay off and have a goal.
+#: The smallest number of records for which columns pay off and have a goal.
 _COLUMNS_FROM = 1_000
 _COLUMNS_WANTED = 8.0
 

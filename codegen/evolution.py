@@ -118,7 +118,7 @@ def _message_changes(
     """Yield the changes to one message.
 
     Args:
-        old, new: its two states.
+        old, new: the message in the two states.
         unstable: the version that was still allowed to change; None if there was none.
         headers: the header versions in the two states, keyed by message version; empty for messages without a header.
     """

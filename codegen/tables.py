@@ -138,7 +138,7 @@ def _enumeration(item: Located) -> Enumeration:
 
 
 def _enumeration_problem(name: str) -> str:
-    """Return why an enumeration, which gets its own module, cannot have a name; empty if it can."""
+    """Return why an enumeration, which gets a module of its name, cannot have this name; empty if it can."""
     return type_problem(name) or field_problem(snake_case(name))
 
 

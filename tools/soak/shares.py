@@ -316,7 +316,7 @@ class Soak:
         Args:
             records: the number of records.
             seconds: the time in which they are written, and faults occur.
-            restarts: how often the broker is restarted.
+            restarts: how many times the broker is restarted.
         """
         async with Admin(self._node.bootstrap) as admin:
             await admin.create_topics(NewTopic(TOPIC, PARTITIONS, 1))

@@ -23,7 +23,7 @@ from kafkawire.testing import Broker
 
 __all__ = ["ShopDay", "write_day"]
 
-#: Monday, 2 March 2026, 00:00 UTC. It is always the same day, so every demo looks alike.
+#: Monday, 2 March 2026, 00:00 UTC. It is always the same day, so every demo looks the same.
 DAY_MS: Final = 1_772_409_600_000
 _STEP_MS: Final = 600_000
 _STEPS: Final = 144

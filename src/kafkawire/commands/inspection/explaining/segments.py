@@ -208,7 +208,7 @@ def is_batches(data: bytes) -> bool:
 def explain_chosen(
     segment: LogSegment, formats: Mapping[str, RecordFormat], place: Place
 ) -> tuple[str, list[Row], DecodeError | None]:
-    """Explain a batch, or one of its records, given by offset.
+    """Explain a batch, or only the record at an offset.
 
     Returns:
         A title, the rows, and the error, if any. If no batch begins at the place, the rows show what its header would
