@@ -33,7 +33,7 @@ def entries(name: str) -> list[str]:
 
 @SYSTEMD.mark
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    """It would also complain about a program that does not exist, so this Python stands for it."""
+    """systemd would also complain about a missing program, so the unit names this Python instead."""
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text("utf-8").replace(PROGRAM, sys.executable))
     done = subprocess.run(

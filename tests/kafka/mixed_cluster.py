@@ -96,7 +96,7 @@ class _Broker:
         (folder / "server.properties").write_text("".join(lines))
 
     def start(self) -> None:
-        """Start it with its existing files, without waiting until it is up."""
+        """Start the broker with its existing files, without waiting until it is up."""
         properties = str(self._folder / "server.properties")
         if self.kind is Kind.OURS:
             command = [sys.executable, "-m", "kafkawire", "broker", "--config", properties]
@@ -113,17 +113,17 @@ class _Broker:
         await_port(self.port, self._running, self._log, _PATIENCE_SECONDS)
 
     def kill(self) -> None:
-        """Stop it with SIGKILL."""
+        """Stop the broker with SIGKILL."""
         self._running.kill()
         self._running.wait()
 
     def stop(self) -> None:
-        """Stop it with SIGTERM, and wait until it has handed over partition leadership and closed its logs."""
+        """Stop the broker with SIGTERM, and wait until it has handed over partition leadership and closed its logs."""
         self._running.terminate()
         self._running.wait(_PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """Stop it if it is running."""
+        """Stop the broker if it is running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""A connection that sends bytes which no client would send, over TLS or without, and tells what a broker does then."""
+"""A connection that sends bytes which no client would send, with or without TLS, and reports what a broker does."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class SecurityScene:
         self.admin.close()
 
     def give_only(self, rights: Collection[Right], user: str = str(ALICE)) -> None:
-        """Give a user rights, and none else; wait until the broker shows them."""
+        """Give a user these rights and no others; wait until the broker shows them."""
         self.admin.delete_acls(AclBindingFilter(entry_filter=AccessControlEntryFilter(user)))
         wanted = {right.of(user) for right in rights}
         if wanted:

@@ -47,12 +47,12 @@ class ShareNode(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """Its address."""
+        """The broker's address."""
         ...
 
     @property
     def restart(self) -> Callable[[], Awaitable[None]]:
-        """Kills it, and starts it again with its files, once all runs on it have asked for that."""
+        """Kills the broker, and starts it again with its files, once all runs on it have requested a restart."""
         ...
 
     def lock_configs(self) -> Mapping[str, str]:

@@ -46,7 +46,7 @@ class WordCount:
                 self.states.append(line.removeprefix(_STATE).strip())
 
     def kill(self) -> None:
-        """Kill it, if it still runs."""
+        """Kill the instance if it is still running."""
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -55,7 +55,7 @@ class WordCount:
             pipe.close()
 
     def close(self, timeout_seconds: float = 60) -> None:
-        """Let it leave its group and end."""
+        """Have the instance leave its group and exit."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(timeout_seconds)

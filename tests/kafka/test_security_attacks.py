@@ -78,7 +78,7 @@ class Attacker:
         return connection
 
     def tls(self, *, with_certificate: bool = False) -> ssl.SSLContext:
-        """Return the context of a client that means well."""
+        """Return the context of a well-behaved client."""
         return self.pair.tls(with_certificate=with_certificate)
 
     @property
@@ -95,7 +95,7 @@ Attack = Callable[[Attacker], list[Any]]
 
 
 def login(mechanism: str, messages: Callable[[], Messages]) -> Attack:
-    """Log in with something wrong, and look whether the connection is of any use then."""
+    """Log in with something wrong, and check whether the connection can be used afterwards."""
 
     def attack(attacker: Attacker) -> list[Any]:
         connection = attacker.connect()
@@ -205,7 +205,7 @@ def client_hello() -> bytes:
 def with_tls(
     change: Callable[[Attacker, ssl.SSLContext], None], protocol: str = "SASL_SSL", request: Message = _METADATA
 ) -> Attack:
-    """Connect with a context that differs from that of a client which means well, and send a request."""
+    """Connect with a context that differs from a well-behaved client's, and send a request."""
 
     def attack(attacker: Attacker) -> list[Any]:
         context = attacker.tls()
@@ -277,7 +277,7 @@ def token_of(pick: Callable[[str, str], tuple[str, str, bool]]) -> Attack:
 
 
 def again(*steps: tuple[str, Callable[[], Messages]] | tuple[Message, int]) -> Attack:
-    """Log in where sessions have an end, and then take steps: another login, or a request."""
+    """Log in where sessions expire, and then take further steps: another login, or a request."""
 
     def attack(attacker: Attacker) -> list[Any]:
         connection = attacker.connect("SASL_SSL", attacker.tls())
@@ -439,7 +439,7 @@ RIGHTS = {right for case in GOING_ON for right in case.rights}
 
 
 def test_rights_are_taken_away(pair: SecurePair) -> None:
-    """Each request on an open connection is checked, as soon as the broker has heard of a change."""
+    """Each request on an open connection is checked against the new rights once the broker has learned of them."""
     for scene in pair.scenes:
         with scene.alice() as connection:
             for rights, expected in ((RIGHTS, "allowed"), ((), "denied"), (RIGHTS, "allowed")):
@@ -488,7 +488,7 @@ def test_a_user_is_deleted_and_must_log_in_again(pair: SecurePair) -> None:
 
 
 def test_a_token_is_withdrawn(pair: SecurePair) -> None:
-    """A client that has logged in with it stays; no other can log in with it."""
+    """A client that is logged in with the token stays connected; no other client can log in with it."""
     found = [withdrawn(pair, scene) for scene in pair.scenes]
     assert found[1] == found[0]
     refused, is_open = found[0]
@@ -514,7 +514,7 @@ def withdrawn(pair: SecurePair, scene: SecurityScene) -> list[Any]:
 
 @pytest.mark.parametrize("kind", ["token", "OAUTHBEARER"])
 def test_credentials_expire_while_connected(pair: SecurePair, kind: str) -> None:
-    """The first request after their end closes the connection, and they open no other one that is of any use."""
+    """The first request after the credentials expire closes the connection, and they cannot be used for another one."""
     found = [expired(pair, scene, kind) for scene in pair.scenes]
     assert found[1] == found[0]
     assert found[0][-1] is False
@@ -569,7 +569,7 @@ def change_user(
     change: UserScramCredentialDeletion | UserScramCredentialUpsertion,
     password: str | None = None,
 ) -> None:
-    """Change or delete a credential of Alice, and wait until the broker has heard of it."""
+    """Change or delete a credential of Alice, and wait until the broker has learned of the change."""
     scene.admin.alter_user_scram_credentials(change).all()
     mechanism = change.mechanism.name.replace("_", "-")
     expected = ["challenge", "challenge"] if password is not None else None

@@ -130,7 +130,7 @@ def own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnNode]:
 
 @pytest.fixture(scope="module")
 def quick_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnNode]:
-    """The reference broker with short locks, which it does not allow a single group to have."""
+    """The reference broker with short locks, which cannot be set for a single group."""
     node = OwnNode(tmp_path_factory.mktemp("broker"), group_share_record_lock_duration_ms=LOCK_MS)
     yield node
     node.kill()

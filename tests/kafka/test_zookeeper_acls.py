@@ -1,4 +1,4 @@
-"""Our brokers and Kafka's in one cluster heed the same ACLs, whichever of them a client asks to change them.
+"""Our brokers and Kafka's in one cluster enforce the same ACLs, no matter which broker a client asks to change them.
 
 Method: run one broker of each kind on a real ZooKeeper, and ask each of them in turn, with our `Admin` and with Kafka's
 tool. Compare the content of the nodes byte by byte, and ask both brokers about topics that ACLs hide. Another node of

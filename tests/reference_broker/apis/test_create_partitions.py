@@ -169,7 +169,7 @@ def test_a_request_adds_a_number_of_partitions_at_most(
 
 
 def test_groups_stay_where_they_are_when_their_topic_grows() -> None:
-    """As in Kafka, they stay until the next startup: a transaction's offsets must be committed to the group's log."""
+    """As in Kafka, groups stay until the next startup: a transaction's offsets must be committed to the group's log."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=2)
     bench.offsets_topic()
     client = Transacting(bench)

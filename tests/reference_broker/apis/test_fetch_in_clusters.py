@@ -430,7 +430,7 @@ def test_who_is_held_back_gets_the_rest_once_the_quota_is_free(throttled):
 
 
 def test_new_records_do_not_end_the_wait_of_who_is_held_back(throttled):
-    """If they did, the follower would keep fetching in vain."""
+    """If they did, the follower would keep fetching without getting any."""
     exceed(throttled)
     waiting = throttled.follow(0, broker_id=4)
     throttled.leader.append(10)

@@ -89,7 +89,7 @@ def test_expressions_that_take_long_are_answered_later(filled):
 
 
 def test_ids_of_many_characters(filled):
-    """If they were matched together, their character sets would take up memory quadratic in the number of ids."""
+    """If all ids were matched together, their character sets would take up memory quadratic in the number of ids."""
     ids = [name + "".join(map(chr, range(first, first + 3_000))) for name, first in (("p-", 0x4E00), ("q-", 0xAC00))]
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE

@@ -316,7 +316,7 @@ ORDERS = [
 def test_orders_and_announcements(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, path: str, content: bytes, said: str
 ) -> None:
-    """They are logged once and then removed, since tools wait for their removal."""
+    """Invalid ones are logged once and then removed, since tools wait for their removal."""
     put(cluster, path, content)
     pass_time(cluster)
     (line,) = lines(caplog)
@@ -354,7 +354,7 @@ def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> No
 
 
 def test_a_move_to_a_broker_that_does_not_exist_waits(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """As in Kafka, it waits because the broker may join later. Current replicas stay; clients can cancel the move."""
+    """As in Kafka, the move waits because the broker may join later. Current replicas stay; clients can cancel it."""
     put(cluster, REASSIGN, order(moved("t", 0, 77)))
     pass_time(cluster)
     assert lines(caplog) == []

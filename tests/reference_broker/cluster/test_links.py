@@ -142,7 +142,7 @@ def test_a_broker_that_registers_again_at_its_address(bench: Bench) -> None:
 
 
 def test_a_broker_that_is_paused(bench: Bench) -> None:
-    """It accepts the request but does not answer it; requests to other brokers are not affected."""
+    """The broker accepts the request but does not answer it; requests to other brokers are not affected."""
     bench.simulation.handlers[1, HeartbeatRequest] = lambda request, version: SILENT
     bench.know(1, 2)
     outcomes, other = ask(bench), ask(bench, Node(2))

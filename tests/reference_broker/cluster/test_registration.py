@@ -439,7 +439,7 @@ def test_a_closed_registration_does_nothing(bench: Bench) -> None:
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_a_registration_that_is_closed_before_it_is_done(is_held: bool, bench: Bench) -> None:
-    """It is closed in the middle of an attempt, or while it waits for another session."""
+    """The registration is closed in the middle of an attempt, or while it is waiting for another session."""
     one = bench.registry()
     if is_held:
         bench.begin(bench.registry(), OTHER)

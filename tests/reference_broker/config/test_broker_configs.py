@@ -129,7 +129,7 @@ def test_a_cluster_with_zookeeper_has_more_configurations() -> None:
 
 
 def test_options_of_a_cluster_are_those_of_the_table() -> None:
-    """Those of the JVM are no configurations of Kafka."""
+    """The JVM's options are not configurations of Kafka."""
     of_jvm = {"java.security.auth.login.config", "zookeeper.sasl.client", "zookeeper.sasl.clientconfig"}
     assert ClusterOptions.KAFKA_NAMES.keys() - BROKER_CONFIGS.keys() == ZOOKEEPER_BROKER_CONFIGS.keys() | of_jvm
     different = {"inter.broker.protocol.version": "3.9", "zookeeper.ssl.protocol": None}

@@ -1,4 +1,4 @@
-"""Records whose values hardly count may come from any Kafka release; others may not.
+"""Records whose values hardly matter may come from any Kafka release; others may not.
 
 Method: decode records with the bytes of a future version.
 """

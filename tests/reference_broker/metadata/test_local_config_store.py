@@ -48,7 +48,7 @@ def test_what_is_changed_is_read_again() -> None:
 
 
 def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
-    """It may have passwords of key stores."""
+    """The file may contain passwords of key stores."""
     changed(BrokerBench(tmp_path / "data").core.dynamic_configs, BROKER, "1", a="1")
     assert (tmp_path / "data" / DYNAMIC_CONFIGS).stat().st_mode & 0o777 == 0o600
 

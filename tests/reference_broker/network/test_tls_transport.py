@@ -69,7 +69,7 @@ def test_small_responses_are_encrypted_together(contexts: tuple[ssl.SSLContext, 
 def test_others_have_a_turn_during_a_long_response(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that reads as fast as the broker encrypts does not keep the loop."""
+    """A client that reads as fast as the broker encrypts does not monopolize the event loop."""
 
     async def test() -> None:
         bench = TlsBench(*contexts)

@@ -276,7 +276,7 @@ def test_what_a_fetch_may_return_at_once(bench: BrokerBench) -> None:
 
 
 def test_a_share_consumer_is_held_to_its_limit() -> None:
-    """Its records have been acquired, so they are sent, and it is throttled afterwards."""
+    """The consumer's records have been acquired, so they are sent, and the consumer is throttled afterwards."""
     bench = ShareBench(MemoryDisk())
     bench.begin_group()
     for _ in range(40):

@@ -42,7 +42,7 @@ class KeptEntityConfigs:
         done(errors)
 
     def set(self, entity: ConfigEntity, **configs: object) -> None:
-        """Replace the configurations of an entity; none removes them."""
+        """Replace the configurations of an entity, or remove them if none are given."""
         self._keep(entity, {name: str(value) for name, value in configs.items()})
 
     def _keep(self, entity: ConfigEntity, configs: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""Nobody is known until the broker has opened its stores; then they are asked.
+"""No credential is found until the broker has opened its stores; after that, they are queried.
 
-Method: stores that return what they are asked for.
+Method: use stores that return what they are asked for.
 """
 
 from __future__ import annotations

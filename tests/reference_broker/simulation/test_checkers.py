@@ -54,7 +54,7 @@ def test_other_bytes(calm: Simulation, checkers: Checkers) -> None:
 
 
 def test_zeros_instead_of_a_batch(calm: Simulation, checkers: Checkers) -> None:
-    """A file may contain them after a power cut if it has not been synced."""
+    """A file that has not been synced may contain zeros after a power cut."""
     log = replica_of(calm, 1).log
     zeros = Mock(records=Mock(read=lambda: bytes(100)))
     with patch.object(log, "read", return_value=zeros), pytest.raises(Violation, match="has a damaged batch at 0"):

@@ -53,7 +53,7 @@ def test_committed_and_assigned_partitions() -> None:
 
 
 def test_a_group_that_is_rebalancing() -> None:
-    """Its members have no partitions yet, but its offsets are known."""
+    """The members have no partitions yet, but the group's offsets are known."""
     members = [Classic.DescribedGroupMember(member_id, None, "me", "/127.0.0.1") for member_id in ("m1", "m2")]
     described = Classic.DescribedGroup(0, None, "g", "PreparingRebalance", "consumer", "", members)
 

@@ -259,7 +259,7 @@ def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCa
 
 
 def test_a_callback_runs_in_the_context_that_added_it() -> None:
-    """It runs neither in the context that started the client nor in that of the `send` that happened to wake it."""
+    """That is neither the context that started the client nor that of the `send` that happened to wake it."""
     request = ContextVar[str]("request")
     outcome, seen = Outcome(PLACE), []
 

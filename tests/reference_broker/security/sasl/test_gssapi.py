@@ -113,7 +113,7 @@ def test_a_login_without_a_last_token() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_the_authorization_id_is_ignored() -> None:
-    """As in Kafka, where anyone may ask to act for anyone, and acts for itself."""
+    """As in Kafka, a client may ask to act for anyone, but acts only for itself."""
     broker = exchange(b"last", b"[\x01\x00\x00\x00bob@REALM]")
     assert broker.identity == Identity(KafkaPrincipal("User", "alice"))
 

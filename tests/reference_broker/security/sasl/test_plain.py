@@ -57,7 +57,7 @@ def test_any_name_and_password(name: str, password: str) -> None:
 
 
 def test_damaged_messages() -> None:
-    """The only change that logs in is one that removes nothing: there is none."""
+    """No changed message logs the client in, unless the change removes nothing, and there is no such change."""
     assert assert_refused_or_same(exchange, b"\0alice\0alice-secret", 0) == 0
 
 

@@ -153,7 +153,7 @@ def test_backoff(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_without_a_backoff_there_is_one_attempt() -> None:
-    """As in Kafka, where no wait means no further attempt."""
+    """As in Kafka, no backoff means no further attempts."""
     issuer = Issuer(times=TIMES._replace(retry_backoff_ms=0))
     issuer.content = OSError("unreachable")
     issuer.start()

@@ -133,7 +133,7 @@ def test_large_partitions_compression_and_compaction() -> None:
 
 @pytest.mark.parametrize(("topic", "count"), [("__consumer_offsets", 0), ("__transaction_state", 0), ("__orders", 4)])
 def test_topics_of_kafka_itself(topic: str, count: int) -> None:
-    """How they are written causes no finding; an application's topic may begin with two underscores too."""
+    """The way Kafka writes them causes no finding; an application's topic may begin with two underscores, too."""
     size = {"sizeBytes": 9_000_000, "plainBytes": 9_000_000}
     rows = [
         partition(topic, 0, records=8000, recordBytes=100_000, supersededBytes=90_000, **size),
