@@ -80,7 +80,7 @@ class Acceptor:
         self._lines = LogLimit(_log)
         self.rates: ConnectionRates | None = None
         self.is_protected = False
-        #: A connection that waits to be admitted, and those that wait to be closed.
+        #: The connection that is waiting to be admitted, and those that are waiting to be closed.
         self._waiting: tuple[socket.socket, str, int] | None = None
         self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
         self._connecting: set[asyncio.Task[object]] = set()
@@ -157,7 +157,7 @@ class Acceptor:
             self._admit_waiting()
 
     def _admit_waiting(self) -> None:
-        """Admit the connection that waits, unless there is no room for it yet."""
+        """Admit the waiting connection, unless there is no room for it yet."""
         self._pause = None
         if self._waiting is None:  # the listener has been stopped
             return

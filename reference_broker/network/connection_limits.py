@@ -111,7 +111,7 @@ class ConnectionLimits:
         self._waiting.append(again)
 
     def wake(self) -> None:
-        """Let everybody who waits look again."""
+        """Let everything that is waiting for room check again."""
         waiting, self._waiting = self._waiting, []
         for again in waiting:
             again()

@@ -147,7 +147,7 @@ class Doors:
         self._buffer = ciphertext_buffer() if any(door.tls is not None for door in self._doors.values()) else None
 
     def open(self, services: RequestServices, background: Background, now_ms: int) -> None:
-        """Begin to let clients in.
+        """Start to accept clients.
 
         Args:
             services: services shared by all requests.
@@ -261,7 +261,7 @@ def _unchangeable(error: ConfigurationError, kind: str, reason: str) -> Configur
 
 
 def _load_failure(error: ConfigurationError, options: ListenerSecurityOptions) -> str:
-    """Return Kafka's reason if a PEM file cannot be used; it does not say why, and calls either store a key store."""
+    """Return Kafka's text for an unusable PEM file, which gives no cause, and calls a trust store a key store, too."""
     stores = (
         ("ssl.keystore.location", options.ssl_keystore_location, options.ssl_keystore_type),
         ("ssl.truststore.location", options.ssl_truststore_location, options.ssl_truststore_type),

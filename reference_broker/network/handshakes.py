@@ -18,8 +18,8 @@ __all__ = ["HANDSHAKES_MAX", "HANDSHAKE_TIMEOUT_MS", "TURN_MS", "Handshake", "Ha
 #: How long a handshake may take. Kafka's clients give up connecting after at most 30 seconds by default.
 HANDSHAKE_TIMEOUT_MS: Final = 30_000
 
-#: The maximum number of handshakes in progress on a listener; beyond it, the oldest one ends, since a client that
-#: means well needs milliseconds. With OpenSSL's buffers, this many take up about 50 MB.
+#: The maximum number of handshakes in progress on a listener; beyond it, the oldest one ends, since a
+#: well-behaved client needs milliseconds. With OpenSSL's buffers, this many take up about 50 MB.
 HANDSHAKES_MAX: Final = 1_000
 
 #: How long handshakes are worked on before requests have a turn.
@@ -66,7 +66,7 @@ class Handshakes:
             self._wait(HANDSHAKE_TIMEOUT_MS)
 
     def continue_with(self, handshake: Handshake) -> None:
-        """Continue with a handshake as soon as it is its turn."""
+        """Continue with a handshake when its turn comes."""
         self._ready[handshake] = None
         self._schedule()
 

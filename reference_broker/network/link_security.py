@@ -1,4 +1,4 @@
-"""How this broker connects to the other brokers' listener of a name: with TLS or without, and with which login.
+"""How this broker connects to other brokers' listeners: with TLS or without, and with which login.
 
 The login is that of the listener's own `sasl.jaas.config` for `sasl.mechanism.inter.broker.protocol`, as in Kafka.
 
@@ -42,7 +42,7 @@ _LIFETIME_SECONDS: Final = 3_600
 
 
 class LinkTls:
-    """Returns the TLS context for a new connection, when it is called.
+    """A callable that returns the TLS context for a new connection.
 
     Args:
         listener: see `link_security`.

@@ -87,7 +87,8 @@ def require_on_configs(
 ) -> None:
     """Check that a client may see or change the configurations of a resource.
 
-    Those of brokers and of client metrics belong to the cluster. Types that do not exist are refused elsewhere.
+    The configurations of brokers and of client metrics belong to the cluster. Types that do not exist are refused
+    elsewhere.
 
     Args:
         authorizer: decides.
@@ -116,7 +117,7 @@ def require_on_configs(
 def describable_topics(authorizer: Authorizer, call: Call) -> Callable[[str], bool] | None:
     """Return a function that tells whether a client may describe a topic; None if it may describe all of them.
 
-    It is for topics that the client has not named itself.
+    The function is for topics that the client has not named itself.
     """
     if authorizer.acls is None:
         return None

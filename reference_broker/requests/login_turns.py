@@ -20,7 +20,7 @@ Defer = Callable[[Callable[[], None]], object]
 
 
 class LoginTurns:
-    """The turns of the connections on which clients log in; each of them waits once at most.
+    """The turns of the connections on which clients log in; each of them waits at most once.
 
     Args:
         clock: returns a time in milliseconds that does not jump.
@@ -57,7 +57,7 @@ class LoginTurns:
         return False
 
     def _next(self, defer: Defer) -> None:
-        """Go on with those that wait, for a turn."""
+        """Give the waiting connections one turn."""
         self._until_ms = None
         if not self._waiting:
             return

@@ -45,7 +45,7 @@ _WRAPS_TOKENS_SINCE: Final = 1
 
 
 class LoginFailures:
-    """The failed logins of all connections that wait for their answer.
+    """The failed logins of all connections that are waiting for the answer.
 
     Args:
         services: see `RequestServices`.
@@ -183,7 +183,7 @@ class SessionLogin:
             self._take_bare_token(frame)
 
     def take_logged_in(self, frame: Buffer) -> None:
-        """Handle a frame of a client whose login ends some day."""
+        """Handle a frame of a client whose login will expire."""
         steady_ms = self._steady_ms
         if _key_of(frame) == ApiKey.SASL_HANDSHAKE and self._authentication.begin_again(steady_ms):
             self._session.take = self.take

@@ -73,7 +73,7 @@ class _Rule(NamedTuple):
         return "".join(parts)
 
     def _expand_group(self, match: re.Match[str], place: int, parts: list[str]) -> int:
-        """Add the group that is named at a place of the replacement, and return the place behind it."""
+        """Add the group that is named at a position in the replacement, and return the position after it."""
         text = self.replacement
         digits = re.compile("[0-9]+").match(text, place)
         if digits is None:

@@ -121,7 +121,7 @@ def _check_present(deletion: Deletion, configs_of: _ConfigsOf) -> None:
 
 
 def _have_passwords(alterations: Sequence[_Alteration]) -> bool:
-    """Return whether no password is empty: Java has no keys without bytes, and Kafka fails."""
+    """Return whether no password is empty: Java does not allow empty keys, so Kafka would fail."""
     return all(isinstance(each, Deletion) or each.salted_password for each in alterations)
 
 

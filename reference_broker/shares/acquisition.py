@@ -233,7 +233,7 @@ class Acquisition:
     # Offsets in delivery that are available again.
 
     def _is_repeated(self, batch: Batch, first_offset: int, last_offset: int) -> bool:
-        """Return whether the available records of a batch have been delivered so often that they come in parts."""
+        """Return whether a batch's available records have been delivered so often that it must be acquired in parts."""
         if batch.whole is not None:
             counts = [batch.whole.count] if batch.whole.is_available else []
         else:

@@ -80,7 +80,7 @@ Answered = Callable[[dict[SharePartitionKey, PartitionData]], None]
 
 
 class ShareFetches:
-    """The share fetches that wait for records.
+    """The share fetches that are waiting for records.
 
     Args:
         limits: see `ShareLimits`.

@@ -131,7 +131,7 @@ class SharePartitions:
     # Dropping.
 
     def drop(self, key: SharePartitionKey) -> None:
-        """Drop a share partition; waiting fetches are told."""
+        """Drop a share partition, and notify the fetches that are waiting for it."""
         share = self._all.pop(key, None)
         if share is None:
             return
@@ -146,7 +146,7 @@ class SharePartitions:
             self.drop(key)
 
     def changed_role(self, partition: Partition, replica: Replica, before: Role) -> None:
-        """Drop the share partitions of a partition that this broker leads no longer; see `RoleListener`."""
+        """Drop the share partitions of a partition that this broker no longer leads; see `RoleListener`."""
         if replica.role is not Role.LEADER:
             for key in list(self._of_partition.get(partition, ())):
                 self.drop(key)

@@ -139,7 +139,7 @@ class ShareSessions:
         partitions: dict[TopicIdPartition, str | None],
         connection: Connection,
     ) -> ShareSession:
-        """Open a session, in place of the one that the member had; what it has acquired stays so.
+        """Open a session in place of the member's old one; the records that the member has acquired stay acquired.
 
         Raises:
             BrokerError: SHARE_SESSION_LIMIT_REACHED.

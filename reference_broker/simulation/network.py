@@ -111,7 +111,7 @@ class SimulatedWire:
             self.peer.host.later_us(self._network.latency_us(), self._arrive)
 
     def resume(self, delay_us: int) -> None:
-        """Deliver what waits, after the pause before TCP sends it again."""
+        """Deliver the waiting data, after the pause before TCP sends it again."""
 
         def sent_again() -> None:
             self._is_stalled = False

@@ -201,7 +201,7 @@ def _fields(content: memoryview) -> Iterator[_Field]:
 
 
 def _varint(content: memoryview, offset: int) -> tuple[int, int]:
-    """Return a number and the offset behind it."""
+    """Return a number and the offset after it."""
     value = 0
     for place in range(_VARINT_BYTES_MAX):
         if offset + place >= len(content):

@@ -1240,7 +1240,7 @@ class Admin(Hinting, hints=ADMIN):
         Returns:
             The ACLs that the cluster has stored, and the error of each other one: INVALID_REQUEST if the broker refuses
                 it, SECURITY_DISABLED if the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED. It may take a
-                moment until every broker heeds a new ACL.
+                moment until every broker enforces a new ACL.
 
         Raises:
             LocalProtocolError: an argument is not an `AclBinding`, or an attribute is wrong or only for filters.

@@ -83,7 +83,7 @@ class Telemetry:
         self._pushed_ms = self._begun_ms
         self._pushed: dict[MetricName, float] = {}
         self._last: tuple[Promise[None], int] | None = None
-        #: Those who wait for the instance id.
+        #: The promises of callers that are waiting for the instance id.
         self._askers: list[Promise[str]] = []
         #: Why there will never be an instance id.
         self._refusal: KafkaWireError | None = None
@@ -104,7 +104,7 @@ class Telemetry:
         self._tell_askers()
 
     def _tell_askers(self, error: KafkaWireError | None = None) -> None:
-        """Answer those who wait for the instance id, if the id is known or will never be."""
+        """Answer the callers that are waiting for the instance id, if the id is known or will never be."""
         self._refusal = error or self._refusal
         has_id = self._instance_id != ZERO_UUID
         if not has_id and self._is_on:

@@ -51,7 +51,7 @@ class CommitWaiters:
     def refuse(
         self, waiters: Collection[CommitWaiter], partition: TopicPartition, error: KafkaWireError, now_ms: int
     ) -> None:
-        """Tell those who wait for an offset that it will not be committed."""
+        """Tell everything that is waiting for an offset that it will not be committed."""
         for waiter in waiters:
             waiter.error = error
             self.settle(waiter, partition, now_ms)

@@ -223,10 +223,10 @@ class Node(Protocol):
     bootstrap: str
 
     def stop(self, *, by_kill: bool) -> None:
-        """Stop it, and wait until it has ended."""
+        """Stop the broker, and wait until it has ended."""
 
     def start(self) -> None:
-        """Start it again."""
+        """Start the broker again."""
 
     def used_bytes(self) -> int | None:
         """Return its memory; None if that is not checked."""

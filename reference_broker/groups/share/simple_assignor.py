@@ -1,4 +1,4 @@
-"""The simple assignor: each partition goes to about the same number of members, and each member gets about as many.
+"""The simple assignor: partitions have about the same number of members each, and members of partitions, too.
 
 Unlike a consumer group's, a share group's partition may have several members. If there are more members than
 partitions, members share partitions; otherwise, each partition has one member. Members keep their partitions where that

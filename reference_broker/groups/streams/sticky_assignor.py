@@ -225,7 +225,7 @@ class _Assignment:
         self._quota.reached(tasks)
 
     def _idlest_of(self, task: Task, *, is_standby: bool) -> str | None:
-        """Return the member among those with a standby task whose process, and which itself, has the fewest tasks.
+        """Return the least loaded member that had a task as a standby, by the load of its process and by its own tasks.
 
         Args:
             task: the task.

@@ -52,7 +52,7 @@ def listener_limits(names: Iterable[str], config: str, otherwise: int, configs: 
     limits = {}
     for name in names:
         own = parse_integer(trimmed(configs.value(f"listener.name.{name.lower()}.{config}") or ""))
-        # Another program may have stored a limit that lets nobody in; Kafka does not heed it, either.
+        # Another program may have stored a limit that admits no connection; Kafka ignores it, too.
         limits[name] = otherwise if own is None or own < 1 else own
     return limits
 

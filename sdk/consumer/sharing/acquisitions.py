@@ -65,7 +65,7 @@ class Settled(Protocol):
 
     @property
     def delivery_count(self) -> int:
-        """How often the record has been delivered, including this time."""
+        """How many times the record has been delivered, including this time."""
         ...
 
     @property

@@ -407,7 +407,7 @@ class SharePlanner:
             node.attempts.failed(error, now_ms)
 
     def _locked_ms(self, deadline_ms: int, now_ms: int) -> int:
-        """Return from when on the locks in a response count: a broker does not wait longer than it was asked to.
+        """Return the earliest possible start of a response's locks: a broker waits only as long as it was asked to.
 
         If this process was suspended while the response waited in a socket, the locks may have run out already.
         """

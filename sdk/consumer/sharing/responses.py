@@ -90,7 +90,7 @@ class ShareResponses:
             response: the response.
             sent: the acknowledgements in the request; those that the response ends are removed.
             now_ms: the time.
-            locked_ms: from when on the locks count.
+            locked_ms: when the locks began.
 
         Returns:
             An error after which the broker should be given a pause; None if records were acquired, or nothing failed.
