@@ -23,7 +23,7 @@ CASES = 300
 
 
 def lossy_walk(data: bytes, *_: object, engine: str, **__: object) -> list[Batch]:
-    """Find batches with one engine only."""
+    """Find batches with only one engine."""
     return list(walk(data, check_crc=False)) if engine == "python" and len(data) % 2 else []
 
 
@@ -34,7 +34,7 @@ def other_count(data: bytes, *arguments: object, **keywords: object) -> Produced
 
 
 def other_engine(data: bytes, *arguments: object, engine: str, **keywords: object) -> ProducedBatch:
-    """Accept a batch, but report a different size with one engine only."""
+    """Accept a batch, but report a different size with only one engine."""
     batch = check_batch(data, *arguments, engine=engine, **keywords)  # type: ignore[arg-type]  # passed on as they are
     return batch._replace(size_bytes=batch.size_bytes + (engine == "python"))
 

@@ -398,7 +398,7 @@ def _one_after_another(actions: Sequence[Callable[[Callable[[], None]], None]], 
         nonlocal is_looping, has_ended
         has_ended = True
         if is_looping:
-            return  # the action has ended at once; the loop goes on
+            return  # the action has ended immediately; the loop continues
         is_looping = True
         while has_ended:
             action = next(waiting, None)

@@ -167,7 +167,7 @@ class RegistryTopics:
         answers_each: see `TopicController`.
         deletes_topics: see `TopicController`.
         texts: see `TopicController`.
-        waits: everything that waits for the image, here and in other parts of the broker.
+        waits: everything that is waiting for the image, here and in other parts of the broker.
     """
 
     def __init__(

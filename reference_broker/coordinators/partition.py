@@ -89,7 +89,7 @@ PARTITION_EDGES: Final = Edges(
 
 
 class _Queued(NamedTuple):
-    """An operation that waits its turn.
+    """An operation that is waiting for its turn.
 
     Attributes:
         operation: see `submit`.

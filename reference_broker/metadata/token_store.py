@@ -28,7 +28,7 @@ class TokenInformation(NamedTuple):
         token_id: identifies the token, and is the user name of clients that log in with it.
         owner: the principal for which it stands.
         requester: the principal that requested it, which may differ from the owner (KIP-373).
-        renewers: other principals that may renew it and let it expire.
+        renewers: other principals that may renew the token and expire it.
         issued_ms: the time at which it was created.
         max_ms: the time beyond which it cannot be renewed.
         expires_ms: the time at which it expires unless it is renewed.
@@ -47,7 +47,7 @@ class TokenInformation(NamedTuple):
         return principal in (self.owner, self.requester, *self.renewers)
 
     def may_be_renewed_by(self, principal: KafkaPrincipal) -> bool:
-        """Return whether a principal may renew this token and let it expire."""
+        """Return whether a principal may renew this token and expire it."""
         return principal in (self.owner, *self.renewers)
 
     def is_expired(self, now_ms: int) -> bool:

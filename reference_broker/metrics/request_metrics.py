@@ -84,7 +84,7 @@ class RequestMetrics:
     """Counters of requests.
 
     Args:
-        topics_by_id: returns the topics by id, since requests may name topics by id only.
+        topics_by_id: returns the topics by id, since requests may identify topics only by id.
     """
 
     def __init__(self, topics_by_id: Callable[[], Mapping[bytes, TopicImage]]) -> None:

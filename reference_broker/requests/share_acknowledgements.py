@@ -99,7 +99,7 @@ class Acknowledger:
         """Acknowledge records of several partitions.
 
         Args:
-            asked: the partitions; if one comes twice, the last one counts.
+            asked: the partitions; if one is listed twice, the last entry applies.
             done: called once with the outcomes, immediately or later.
             now_ms: the current time.
         """

@@ -1,7 +1,7 @@
 """Throttling of clients that exceed their quotas: their responses say so, and their connections are muted (KIP-219).
 
 A response is sent immediately, whatever its version; the broker then reads nothing from the connection for the throttle
-time, which newer clients also wait on their own. If several quotas are exceeded, the longest time counts.
+time, which newer clients also wait on their own. If several quotas are exceeded, the longest time applies.
 
 The request quota limits the time that the event loop spends on a client's requests: decoding, handling, reading, and
 encoding the response. While a response is delayed, nothing counts, not even work on it that another client's request

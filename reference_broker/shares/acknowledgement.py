@@ -44,7 +44,7 @@ class AcknowledgedRange(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A transition that waits for the persister, and what to store."""
+    """A transition that is waiting for the persister, and what to store."""
 
     delivery: Delivery
     stored: StateBatch

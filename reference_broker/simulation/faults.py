@@ -225,7 +225,7 @@ class Faults:
         self._later(down_ms, self._cluster.network.heal)
 
     def cut_one_way(self, one: str, other: str, down_ms: int) -> None:
-        """Cut the network in one direction only."""
+        """Cut the network in only one direction."""
         self._cluster.scheduler.note(f"the network is cut from {one} to {other}")
         self._cluster.network.cut([(one, other)])
         self._later(down_ms, self._cluster.network.heal)

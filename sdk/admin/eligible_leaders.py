@@ -78,7 +78,7 @@ def _check(response: messages.DescribeTopicPartitionsResponse) -> None:
 
 
 def _with(partition: Partition, described: Described | None) -> Partition:
-    if described is None:  # it was added in between
+    if described is None:  # the topic was added in the meantime
         return partition
     return partition._replace(
         eligible_leaders=_nodes(described.eligible_leader_replicas),

@@ -27,7 +27,7 @@ class DelegationToken(NamedTuple):
         hmac: the password with which clients log in; `reveal()` returns it.
         owner: the principal for which the token stands: `User:alice`.
         requester: the principal that created it; the owner if the broker does not say (before Apache Kafka 3.3).
-        renewers: other principals that may renew the token and let it expire.
+        renewers: other principals that may renew the token and expire it.
         issue_timestamp_ms: when the token was created.
         expiry_timestamp_ms: when the token expires, unless it is renewed.
         max_timestamp_ms: the time beyond which the token cannot be renewed.

@@ -545,7 +545,7 @@ class Accumulator:
             ended(outcome)
 
     def give_up_held(self, record: Held, error: KafkaWireError) -> None:
-        """Fail a record that waits for its topic."""
+        """Fail a record that is waiting for its topic."""
         self._give_up(record, error)
         topic = self.topics.get(record.topic)
         if topic is not None:

@@ -89,7 +89,7 @@ class TopicRegistry:
         self._lines = LogLimit(logger)
 
     def want(self, name: str, now_ms: int) -> None:
-        """Request a lookup of a topic for a record that waits for it, or for a partition that may have been added."""
+        """Request a lookup of a topic for a record waiting for it, or for a partition that may have been added."""
         if self._accumulator.topics[name].partitions:
             self._confirm(name)
             return

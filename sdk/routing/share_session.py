@@ -115,7 +115,7 @@ class ShareSession:
         lost; if the broker did not count it, the next response says so.
 
         Returns:
-            Whether the session goes on; otherwise the next fetch opens a new one.
+            Whether the session continues; otherwise the next fetch opens a new one.
         """
         if error_code in _LOST:
             self.lose()

@@ -32,11 +32,11 @@ def report_loss(what: str, *, fails: bool, cause: Exception | None = None) -> No
 
     Args:
         what: the missing records, with their offsets.
-        fails: whether the loss is an error.
+        fails: whether to raise an error.
         cause: the error that revealed the loss, if any.
 
     Raises:
-        LocalProtocolError: the loss is an error.
+        LocalProtocolError: `fails` is true.
     """
     if fails:
         raise LocalProtocolError(f"{what}; with failOnDataLoss=false the query continues") from cause

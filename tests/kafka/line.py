@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 60
 
 
 class Line:
-    """A connection that waits for one response.
+    """A connection that is waiting for one response.
 
     Args:
         address: host and port.

@@ -197,7 +197,7 @@ def offsets(steps: ShareSteps) -> None:
 
 
 def fenced(steps: ShareSteps) -> None:
-    """Alter the offsets behind the back of a member whose session goes on."""
+    """Alter the offsets behind the back of a member whose session continues."""
     steps.produce(b"a", b"b", b"c")
     steps.join()
     steps.fetch("first", 0, max_wait_ms=LOAD_MS)

@@ -1,7 +1,7 @@
 """Random histories of a share partition have the same answers on both brokers.
 
 Method: two members, each on a connection of its own, fetch, acknowledge, renew, make mistakes, close sessions and
-disconnect, while records are written, in transactions too. Apache Kafka's answers decide how a history goes on; the
+disconnect, while records are written, in transactions too. Apache Kafka's answers decide how a history continues; the
 reference broker gets the same requests. `KAFKAWIRE_TEST_SHARE_SEEDS=100:200` plays other histories.
 """
 
@@ -139,7 +139,7 @@ def offsets(story: Story, label: str) -> None:
 
 
 class Author:
-    """Decides how a history goes on.
+    """Decides how a history continues.
 
     Args:
         story: the story on Apache Kafka.

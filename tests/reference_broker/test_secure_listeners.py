@@ -324,7 +324,7 @@ def test_expired_credentials_end_the_connection(certificates: Certificates) -> N
 
 
 def test_slow_handshakes_disturb_nobody(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
-    """Connections that begin TLS and do not go on are forgotten; others are answered meanwhile."""
+    """Connections that begin TLS and do not continue are dropped; others are answered in the meantime."""
     count = 200
 
     async def test() -> None:

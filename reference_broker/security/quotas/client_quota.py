@@ -91,7 +91,7 @@ class ClientQuota(Generic[M]):
         self.is_enabled = False
 
     def set_limit(self, user: EntityName, client_id: EntityName, limit: float | None) -> None:
-        """Set a limit, or remove it with None; owners that are being measured keep what they have used."""
+        """Set a limit, or remove it with None; what has been measured so far is kept."""
         key = user, client_id
         before = self._limits.pop(key, None)
         if limit is not None:

@@ -26,7 +26,7 @@ __all__ = ["GSSAPI", "GSSAPI_EDGES", "Acceptor", "GssapiExchange", "GssapiState"
 
 GSSAPI = "GSSAPI"
 
-#: The flag of "no security layer", and the offer of it: Java also sends the size of its buffer, 64 KiB.
+#: The flag for "no security layer", and the message that offers it: as in Java, with a buffer size of 64 KiB.
 _NO_LAYER: Final = 1
 _OFFER: Final = bytes([_NO_LAYER, 1, 0, 0])
 

@@ -3,7 +3,7 @@
 A rule is DEFAULT, which removes the default realm, or RULE:[components:format](match)s/from/to/g/L: if the principal
 has that number of components, and the formatted name matches, then the name is substituted and put in lower case.
 
-Regular expressions are Python's; they differ from Java's in rare constructs only.
+Regular expressions are Python's; they differ from Java's only in rare constructs.
 
 Source: `sasl.kerberos.principal.to.local.rules`; `KerberosShortNamer`, `KerberosRule`, `KerberosName` in Apache Kafka.
 """

@@ -47,14 +47,14 @@ class Found:
         self.error: DecodeError | None = None
 
     def skip(self, offset: int, type: int) -> None:
-        """Pass the acquired offsets before an offset, which have no record for the application."""
+        """Skip the acquired offsets before an offset, which have no record for the application."""
         while self.ranges and self.ranges[0].first < offset:
             first, last = self.ranges[0].first, min(self.ranges[0].last, offset - 1)
             self.others.append((first, last, type))
             self._advance(last + 1)
 
     def take(self, record: Record) -> None:
-        """Pass the offset of a record, which counts if it was acquired."""
+        """Keep a record if it was acquired, and move past its offset."""
         self.skip(record.offset, ACKNOWLEDGE_GAP)
         if self.ranges and self.ranges[0].first == record.offset:
             self.records.append((record, self.ranges[0].delivery_count))

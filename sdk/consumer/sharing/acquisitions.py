@@ -88,7 +88,7 @@ class Settled(Protocol):
 
 
 class Awaiting(Protocol):
-    """A commit that waits for acknowledgements."""
+    """A commit that is waiting for acknowledgements."""
 
     def acknowledged(self, count: int) -> None:
         """Count acknowledgements that no longer have to be waited for."""

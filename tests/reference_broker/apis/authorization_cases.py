@@ -125,7 +125,7 @@ NO_GROUP = "authz-none"
 #: A share group that a case creates, and the member that sends requests.
 SHARE_GROUP, MEMBER = "authz-share", "authz-member"
 
-#: APIs that anybody may use. No ACL is about renewing a delegation token or letting it expire, which is left to its
+#: APIs that anybody may use. No ACL covers renewing or expiring a delegation token, which is left to its
 #: owner, requester and renewers.
 OPEN: Final = frozenset(
     {

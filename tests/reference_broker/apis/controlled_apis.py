@@ -50,7 +50,7 @@ class ControlledApis:
         self._dispatcher = Dispatcher(load(scope=Scope.CLUSTER), parts, self._services, 1_000_000)
 
     def begin(self, message: Message, version: int) -> Answer:
-        """Send a request; return the response, or the operation that waits for it."""
+        """Send a request; return the response, or the operation that is waiting for it."""
         kind = codec(type(message), version)
         data = kind.encode(message)
         received, end = kind.decode(data)

@@ -115,7 +115,7 @@ class ControllingBroker:
         self._timers.fire(self.now_ms)
 
     def begin(self, message: Message, version: int, *, settles: bool = True) -> Answer:
-        """Send a request; return the response, or the operation that waits for it.
+        """Send a request; return the response, or the operation that is waiting for it.
 
         Args:
             message: the request.

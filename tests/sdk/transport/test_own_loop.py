@@ -1,4 +1,4 @@
-"""While a test has frozen time, the timers of kafkawire's own threads fire and its clocks go on.
+"""While a test has frozen time, the timers of kafkawire's own threads fire and its clocks advance.
 
 Method: as in freezegun, replace the functions of `time` in every module that has them with functions that always return
 the same time.

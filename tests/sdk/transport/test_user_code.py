@@ -1,4 +1,4 @@
-"""Whatever the application's code raises, the client goes on; exceptions that end the program do so when possible.
+"""Whatever the application's code raises, the client continues; exceptions that end the program do so when possible.
 
 Method: raise errors of each kind with and without an event loop, and in the callbacks of a whole producer.
 """
