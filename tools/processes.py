@@ -40,7 +40,7 @@ def status_kb(pid: int, field: str) -> int:
 
 
 def _family(pids: set[int]) -> dict[int, list[str]]:
-    """Return processes and all their descendants, with the fields of each `stat` file from the state on."""
+    """Return processes and all their descendants, with the fields of each `stat` file, beginning with the state."""
     everybody: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -99,7 +99,7 @@ def wrong_epoch(kind: str, epoch: int, known_epoch: int, detail: str = "") -> Br
         kind: the type of the group.
         epoch: the epoch in the heartbeat.
         known_epoch: the member's epoch.
-        detail: what else is wrong, from the comma on.
+        detail: what else is wrong, beginning with the comma.
     """
     size = "greater" if epoch > known_epoch else "smaller"
     text = (

@@ -90,7 +90,7 @@ class ConnectionLimits:
         self._shortage = shortage
         self._count = 0
         self._counts: Counter[str] = Counter()
-        #: Who waits for room, in order: at most one for each listener.
+        #: The functions to call when there is room, in order: at most one for each listener.
         self._waiting: list[Callable[[], object]] = []
 
     def change(self, most: int, most_per_address: int, overrides: Mapping[str, int]) -> None:

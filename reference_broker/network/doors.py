@@ -46,7 +46,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 _MECHANISMS: Final = "sasl.enabled.mechanisms"
 
-#: Java's errors in Kafka's reasons why a certificate cannot take the place of another one.
+#: Java's exceptions in Kafka's reasons why a certificate cannot replace another one.
 _INVALID: Final = "org.apache.kafka.common.errors.InvalidConfigurationException"
 _CONFIG: Final = "org.apache.kafka.common.config.ConfigException"
 
@@ -103,7 +103,7 @@ class _Door:
             self.tls = ListenerTls(self._listener, settings)
 
     def check(self, settings: SecuritySettings) -> None:
-        """Check that the certificates of other settings can take the place of the present ones.
+        """Check that the certificates of other settings can replace the current ones.
 
         Raises:
             ConfigurationError: they cannot; the reason is Kafka's, if Kafka has one.

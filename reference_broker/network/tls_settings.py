@@ -29,7 +29,7 @@ __all__ = ["CHECK_MS", "ListenerTls"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How often the files are checked for changes, at most: certificates are replaced weeks before they expire.
+#: The minimum time between two checks of the files for changes: certificates are replaced weeks before they expire.
 CHECK_MS: Final = 5_000
 
 #: The first byte of every PKCS12 file. Java's type JKS stands for either format.

@@ -15,7 +15,7 @@ __all__ = ["LOGIN_TURN_MS", "LoginTurns"]
 #: How long logins are worked on before requests have a turn, which is as long as for TLS handshakes.
 LOGIN_TURN_MS: Final = 2
 
-#: Calls a function soon, but not immediately: once all that has arrived by now has had its turn.
+#: Calls a function soon, but not immediately: once everything that has already arrived has had its turn.
 Defer = Callable[[Callable[[], None]], object]
 
 

@@ -19,7 +19,7 @@ class Peer:
         port: its port; None if it is unknown.
 
     Attributes:
-        farewells: called when the connection has been lost, keyed by who wants to be told.
+        farewells: called when the connection has been lost, keyed by the module that registered them.
         host: its address in Kafka's form: `/127.0.0.1`.
         port: see above.
         principal: its authenticated identity.

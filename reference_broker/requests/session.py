@@ -135,9 +135,9 @@ class Session:
         self._delayed_api: Api | None = None
         self._is_writing_blocked = False
         self._muted: Timer | None = None
-        #: Whether a failed login waits for its answer.
+        #: Whether a failed login is waiting for its answer.
         self._is_held = False
-        #: Whether the next message of a login waits for its turn.
+        #: Whether the next message of a login is waiting for its turn.
         self._awaits_turn = False
         self._is_paused = False
         self._is_ending = False

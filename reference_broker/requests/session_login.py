@@ -34,8 +34,8 @@ __all__ = ["FAILURES_MAX", "LOGIN_TIMEOUT_MS", "ListenerLogin", "LoginFailures",
 #: How long a login may take. Kafka's clients give up connecting after at most 30 seconds by default.
 LOGIN_TIMEOUT_MS: Final = 30_000
 
-#: The maximum number of failed logins that wait for their answer; beyond it, the oldest one is answered early. Each of
-#: them is an open connection.
+#: The maximum number of failed logins that are waiting for an answer; beyond it, the oldest one is answered early.
+#: Each of them is an open connection.
 FAILURES_MAX: Final = 1_000
 
 _KEY_BYTES: Final = 2

@@ -55,7 +55,7 @@ _INCLUDED_IN: Final = {
 #: Finer than DEBUG, for decisions that neither grant nor refuse anything that the client asked for.
 _TRACE: Final = 5
 
-#: A resource that stands for any other one when a super user is looked for, as in Kafka.
+#: The name of a resource that stands for any other one when a super user is searched for, as in Kafka.
 _ANY_NAME: Final = "hardcode"
 
 _TYPE_NAMES: Final = {kind: "".join(map(str.capitalize, kind.name.split("_"))) for kind in ResourceType}

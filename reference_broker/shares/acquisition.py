@@ -20,7 +20,7 @@ from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
 __all__ = ["AcquiredRange", "Acquisition", "Fetched", "Wanted"]
 
-#: Records are delivered in smaller parts from half of the maximum number of deliveries on, but not before the third.
+#: Records are acquired in smaller parts after half of the maximum number of deliveries, but not before the third one.
 _SMALLER_PARTS_AFTER_MIN = 2
 
 

@@ -237,7 +237,7 @@ class InFlight:
         return delivery is not None and delivery.is_complete
 
     def _last_complete(self) -> tuple[int | None, int]:
-        """Return the last offset up to which all deliveries are complete, and their number from the start on."""
+        """Return the last offset up to which all deliveries are complete, and their number, counted from the start."""
         last, count, gaps = None, 0, self.gaps
         for batch in self.batches:
             if gaps is not None and batch.last_offset >= gaps.first_offset:

@@ -67,7 +67,7 @@ class ShareState(NamedTuple):
         start_offset: the first offset whose delivery is not complete; `UNKNOWN_OFFSET` until a leader has set it.
         delivery_complete_count: the number of records after the start whose delivery is complete; `UNKNOWN_COUNT` if
             unknown.
-        batches: the states of the offsets from the start on.
+        batches: the states of the offsets, beginning with the start offset.
         created_ms: when the last snapshot that was due to a change was written.
         written_ms: when the last snapshot was written.
     """

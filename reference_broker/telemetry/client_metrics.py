@@ -67,7 +67,7 @@ class ClientOrigin(NamedTuple):
         software_version: the version of that library.
         address: its address, such as `127.0.0.1`.
         port: its port; None if it is unknown.
-        farewells: what is called when the connection is closed, keyed by who wants to be told.
+        farewells: called when the connection is closed, keyed by the module that registered them.
     """
 
     client_id: str

@@ -170,7 +170,7 @@ class RawClient:
         assert not any(topic.error_code for topic in response.topics), response
 
     def fetch(self, topic: str, partition: int, offset: int) -> memoryview:
-        """Return the records of a partition from an offset on, up to a few megabytes."""
+        """Return the records of a partition, starting at an offset, up to a few megabytes."""
         response = self.ask(fetch_request(topic, partition, offset), FETCH_VERSION, FetchResponse)
         found = response.responses[0].partitions[0]
         assert not found.error_code, found

@@ -27,7 +27,7 @@ _PARAMETER = re.compile(r"\$(\d*)", re.ASCII)
 #: A reference to a group in a Java replacement, an escaped character, or any other character.
 _REPLACEMENT = re.compile(r"\$(\d)|\\(.)|([^$\\]+)", re.ASCII | re.DOTALL)
 
-#: The maximum number of digits in the number of a part: as many as always fit into an integer of Java.
+#: The maximum number of digits in the number of a part: as many as always fit into a Java int.
 _DIGITS_MAX = 9
 
 

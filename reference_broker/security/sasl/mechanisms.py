@@ -42,7 +42,7 @@ from kafkawire.sdk.transport.tls import PemFiles, tls_context
 
 __all__ = ["FILE_REFRESH_MS", "MECHANISMS", "Mechanism", "new_exchange"]
 
-#: How often a file with keys is looked at; Kafka looks at it in each login, which here does no I/O.
+#: How often a file with keys is checked; Kafka checks it in each login, which here does no I/O.
 FILE_REFRESH_MS: Final = 1_000
 
 _JAAS: Final = "sasl.jaas.config"

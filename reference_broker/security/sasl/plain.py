@@ -47,7 +47,7 @@ class PlainExchange:
         if not password:
             raise LoginRefused("Authentication failed: password not specified")
         expected = self._passwords.get(name)
-        # The comparison is made for unknown users, too, and takes as long.
+        # The comparison is made for unknown users, too, and takes the same time.
         is_equal = hmac.compare_digest(password.encode(), (expected or Secret(password)).reveal().encode())
         if expected is None or not is_equal:
             raise LoginRefused("Authentication failed: Invalid username or password")

@@ -77,7 +77,7 @@ class Upkeep:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 
     def change_limits(self, limits: UpkeepLimits) -> None:
-        """Apply new limits from the next check on; `is_cleaner_enabled` does not change."""
+        """Apply new limits, starting with the next check; `is_cleaner_enabled` does not change."""
         self._limits = limits._replace(is_cleaner_enabled=self._limits.is_cleaner_enabled)
 
     @property

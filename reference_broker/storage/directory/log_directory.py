@@ -312,7 +312,7 @@ class LogDirectory:
     def _adopt(self, place: LogPlace) -> PartitionLog:
         """Open the log in an existing folder that was not expected at startup.
 
-        The log is checked from its recovery point on, since a clean shutdown covers only open logs.
+        The log is checked starting at its recovery point, since a clean shutdown covers only open logs.
         """
         checkpoints, partition = self.checkpoints, place.partition
         checkpoints.adopt(partition)

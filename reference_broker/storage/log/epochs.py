@@ -231,8 +231,8 @@ def load_told_epochs(
         start_offset: the start of the log; earlier epochs are dropped.
         end_offset: the end of the log.
         checked_from: the base offset of the first segment that may have epochs missing from the file.
-        segments: given a base offset, returns the epochs of the batches in each segment from there on, with their first
-            offsets.
+        segments: given a base offset, returns the epochs of the batches in that segment and each later one, with their
+            first offsets.
         from_start: yields the epoch and the base offset of each batch, beginning with the segment that contains the
             start of the log; read only if a crash has moved the start back to before the first epoch in the file.
 

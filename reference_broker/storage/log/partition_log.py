@@ -303,7 +303,7 @@ class PartitionLog:
         up_to: int | None = None,
         is_committed: bool = False,
     ) -> Read:
-        """Return batches from `offset` on, as a region of a file.
+        """Return the batches starting at `offset`, as a region of a file.
 
         Args:
             offset: the first offset to read.
@@ -542,7 +542,7 @@ class PartitionLog:
             self._follow(fetched, 0, from_offset, now_ms, done)
 
     def _follow(self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done) -> None:
-        """Append the fetched batches from index `number` on, to the last segment and to new ones."""
+        """Append the fetched batches, starting with index `number`, to the last segment and to new ones."""
         if from_offset != self.next_offset or not fetched.can_follow(number, self.segments, self.log_start_offset):
             reason = f"the batches fetched from offset {from_offset} begin at {fetched.batches[number].base_offset}"
             done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, and the log ends at {self.next_offset}"))

@@ -47,7 +47,7 @@ class LogReader:
     def read(
         self, segments: Segments, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool, with_aborted: bool
     ) -> Read:
-        """Return batches from `offset` on, as a region of a file; see `Segments.read`.
+        """Return the batches starting at `offset`, as a region of a file; see `Segments.read`.
 
         Raises:
             NotPrepared: the index of a segment is being rebuilt.

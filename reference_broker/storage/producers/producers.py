@@ -117,7 +117,7 @@ class Marker(NamedTuple):
 
     Attributes:
         producer_id: the producer whose transaction ends.
-        producer_epoch: the epoch of the producer from the marker on.
+        producer_epoch: the epoch of the producer after the marker.
         is_commit: whether the transaction is committed rather than aborted.
         coordinator_epoch: epoch of the coordinator.
     """

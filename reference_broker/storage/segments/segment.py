@@ -1,4 +1,4 @@
-"""One segment of a log: the batches from a base offset on, and their indexes.
+"""One segment of a log: the batches starting at a base offset, and their indexes.
 
 A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
 are written when the segment is sealed, and rebuilt from that file if necessary; all files have Kafka's formats. The

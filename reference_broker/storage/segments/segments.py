@@ -140,7 +140,7 @@ class Segments:
         with_aborted: bool = False,
         prepare: Prepare = in_place,
     ) -> Read:
-        """Return batches from `offset` on, as a region of a file.
+        """Return the batches starting at `offset`, as a region of a file.
 
         Args:
             offset: the first offset to read.

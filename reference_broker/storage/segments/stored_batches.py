@@ -77,7 +77,7 @@ def epoch_starts(
     Args:
         file: the file of a segment.
         base_offset: base offset of the segment.
-        headers: yields batch headers from a position on, until the next one cannot be found.
+        headers: yields batch headers, starting at a position, until the next one cannot be found.
 
     Raises:
         DamagedSegment: a batch is damaged, and there may be more epochs than those yielded.

@@ -435,7 +435,7 @@ class Assignment:
                 reading.unfinished.forget(offset)
 
     def fetch_again(self, reading: Reading, position: Position | None = None) -> None:
-        """Drop data that was fetched but not handed out and, from a given position on, even handed-out data."""
+        """Drop data that was fetched but not handed out and, at or after a given position, even handed-out data."""
         finished, position = reading.finished, position or reading.position
         if position is not None:
             self._restart(reading, position, finished)

@@ -61,7 +61,7 @@ class UnfinishedRecords:
             )
 
     def began(self, start: Position, offsets: Iterable[int], leader_epoch: int) -> None:
-        """Note that records are about to be handed out singly, replacing any entries from that position on.
+        """Note that records are about to be handed out singly, replacing any entries at or after that position.
 
         Args:
             start: the position before the records.
@@ -103,7 +103,7 @@ class UnfinishedRecords:
                 self._positions.pop(offset, None)
 
     def forget(self, offset: int = 0) -> None:
-        """Forget everything from an offset on, because the position was moved."""
+        """Forget everything at or after an offset, because the position was moved."""
         while (last := _undisturbed(lambda: next(reversed(self._positions), None))) is not None and last >= offset:
             self._positions.pop(last, None)
             self._batches.pop(last, None)

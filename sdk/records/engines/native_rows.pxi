@@ -659,7 +659,7 @@ cdef class RowsBuilder:
         return True
 
     cdef int write(self, const Region *region, const uint8_t *p, const Piece *piece) except -1:
-        """Write a measured piece, from `p` on."""
+        """Write a measured piece, starting at `p`."""
         cdef Places places
         cdef HeaderPlaces headers
         cdef HeaderPlaces *header_places = NULL

@@ -223,7 +223,7 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
 
 
 def _start(part: SegmentPart, file: OpenFile) -> tuple[int, int]:
-    """Return the position at which to begin, at the part's cut or before it, and the lowest offset from there on."""
+    """Return the position at which to begin, at the part's cut or before it, and the lowest offset at or after it."""
     for cut in reversed(part.cuts[: part.number + 1]):
         offset = offset_at(file, cut) if cut.position else None
         if offset is not None:

@@ -111,7 +111,7 @@ class _Segment:
         self._is_deep = bool(output.kinds & {Kind.RECORD, Kind.CONTROL, Kind.GAP}) or output.kinds == {Kind.DAMAGE}
 
     def dump(self, window: Window, position: int, read: Callable[[int], object]) -> None:
-        """Write the batches from a position on, and then the totals."""
+        """Write the batches starting at a position, and then the totals."""
         output = self._output
         output.begin_log(max(self._next_offset, self._options.from_offset) if position else self._next_offset)
         is_start = position > 0 or self._is_nameless
