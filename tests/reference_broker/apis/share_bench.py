@@ -60,7 +60,7 @@ class ShareBench(BrokerBench):
         assert not outcome.error_code, outcome.error_message
 
     def pass_turns(self) -> None:
-        """Let the broker do what it does soon."""
+        """Let the broker run its deferred work."""
         for _ in range(9):
             self.advance(0)
 
@@ -132,7 +132,7 @@ class ShareBench(BrokerBench):
         return self.ask(request, version)
 
     def fetch(self, *args: Any, **fields: Any) -> Any:
-        """Send ShareFetch, let the broker do what it does soon, and return the response."""
+        """Send ShareFetch, let the broker run its deferred work, and return the response."""
         answer = self.fetch_later(*args, **fields)
         if isinstance(answer, DelayedOperation):
             self.pass_turns()

@@ -16,7 +16,7 @@ __all__ = ["alter", "answered", "delete", "describe"]
 
 
 def answered(bench: ShareBench, request: Message, version: int | None = None) -> Any:
-    """Send a request, let the broker do what it does soon, and return the response."""
+    """Send a request, let the broker run its deferred work, and return the response."""
     answer = bench.ask(request, version)
     if isinstance(answer, DelayedOperation):
         bench.pass_turns()
