@@ -34,7 +34,7 @@ class QuotaFilter(NamedTuple):
 
     Attributes:
         exact: names that must be equal; None for the default.
-        any_name: types that must be present.
+        any_name: the types that an entity must have, with any name.
         is_strict: whether entities with other types are left out.
     """
 

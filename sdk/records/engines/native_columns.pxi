@@ -133,7 +133,7 @@ cdef inline bint reaches(const Source *source, const Region *region) noexcept:
 
 
 cdef int put_data(list data, owner, const Source *source) except -1:
-    """Append the bytes of a source; before the first one, do nothing."""
+    """Append the bytes of a source; do nothing if there is no source yet."""
     cdef const uint8_t *start
     if owner is None:
         return 0
