@@ -39,8 +39,9 @@ async def relay(client: StreamReader, to_client: StreamWriter, broker: str, name
     except* OSError as gone:
         print(name, f"<lost: {gone.exceptions[0]}>", flush=True)
     finally:
-        for writer in writers:
-            writer.close()
+        is_stopped = (task := asyncio.current_task()) is not None and task.cancelling() > 0
+        for writer in writers:  # once the proxy is stopped, nothing waits until the other side has read all bytes
+            (writer.transport.abort if is_stopped else writer.close)()
 
 
 async def main(listen: str, broker: str) -> None:

@@ -31,7 +31,7 @@ from tests.ports import free_port
 from tests.proxy import DecodingProxy
 from tools.processes import status_kb
 
-LINES_MAX = 62
+LINES_MAX = 63
 
 TIMEOUT_SECONDS = 30
 
