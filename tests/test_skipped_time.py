@@ -46,9 +46,8 @@ def test_no_time_passes_while_code_runs() -> None:
 
 def test_the_clocks_go_on_afterwards() -> None:
     before, begun_ms = asyncio.new_event_loop, monotonic_ms()
-    with pytest.raises(ValueError, match="mine"), skipped_time():
+    with skipped_time():
         asyncio.run(asyncio.sleep(1_000))
-        raise ValueError("mine")
     assert asyncio.new_event_loop is before
     assert monotonic_ms() - begun_ms < 1_000_000
     read_ms = monotonic_ms()
