@@ -40,9 +40,13 @@ DIFFERENT = {
     "txn_offset_commit": "groups of a standalone broker's API",
 }
 
+#: On two idle cores, a module takes two to ten seconds.
+TIMEOUT_SECONDS = 300
+
 MODULES = sorted(path.stem.removeprefix("test_") for path in APIS.glob("test_*.py"))
 
 
+@pytest.mark.timeout(TIMEOUT_SECONDS + 60)
 @pytest.mark.parametrize("api", sampled([each for each in MODULES if each not in DIFFERENT], len(MODULES)))
 def test_an_api_of_the_only_broker_of_a_cluster(api: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not thorough"]
@@ -52,7 +56,7 @@ def test_an_api_of_the_only_broker_of_a_cluster(api: str) -> None:
         env={**os.environ, MEMBER: "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     assert shown.returncode == 0, shown.stdout[-5_000:]

@@ -6,6 +6,7 @@ Method: run and use the module of a small table with every key; look up Kafka's 
 from __future__ import annotations
 
 import typing
+from inspect import cleandoc
 from typing import Any
 
 import pytest
@@ -136,9 +137,9 @@ def test_every_condition_is_written(module: dict[str, Any], content: bytes) -> N
 
 
 def test_descriptions(module: dict[str, Any]) -> None:
-    lines = module["LampState"].__doc__.splitlines()
-    assert lines[:4] == ['The state of a "lamp".', "", "    Attributes:", "        bright: percent."]
-    assert lines[4].startswith("        name: of the lamp of the lamp")
+    lines = cleandoc(module["LampState"].__doc__).splitlines()
+    assert lines[:4] == ['The state of a "lamp".', "", "Attributes:", "    bright: percent."]
+    assert lines[4].startswith("    name: of the lamp of the lamp")
     assert module["Color"].__doc__ == "A color."
 
 

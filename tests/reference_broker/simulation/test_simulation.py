@@ -74,6 +74,7 @@ def test_a_planted_fault_is_found_and_named() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1_200)  # the slowest takes more than two minutes on an idle core
 @pytest.mark.parametrize("name", [name for name in PLANTS if name not in UNFOUND])
 def test_every_planted_fault_is_found(name: str) -> None:
     with planted(name):
