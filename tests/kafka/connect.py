@@ -52,14 +52,15 @@ class Worker:
         self.address = f"127.0.0.1:{port}"
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Send one request; return the status and the decoded JSON of the response."""
+        """Send one request; return the status and the decoded JSON of the response; None if it has no JSON."""
         connection = HTTPConnection(self.address, timeout=_REQUEST_TIMEOUT_SECONDS)
         try:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
-            return response.status, json.loads(content) if content else None
+            has_json = content and response.getheader("Content-Type") == "application/json"
+            return response.status, json.loads(content) if has_json else None
         finally:
             connection.close()
 

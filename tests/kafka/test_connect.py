@@ -93,6 +93,8 @@ def test_each_line_is_copied(server: Server, tmp_path: Path) -> None:
         return connect_worker(server.bootstrap, GROUP, tmp_path / name)
 
     with start("a") as one, start("b") as other:
+        for each in (one, other):
+            until(partial(each.call, "GET", "/connectors"), (200, []))
         for name, settings in connectors.items():
             status, answer = one.call("PUT", f"/connectors/{name}/config", settings)
             assert status == 201, answer
