@@ -8,7 +8,6 @@ once and in order, and the sink's file each line at least once.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from kafkawire import NewTopic, TopicPartition
 from kafkawire.sync import Admin, Consumer
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.cleaning import until
 from tests.kafka.connect import Worker, connect_worker
 from tests.kafka.servers import Server
 
@@ -27,7 +27,6 @@ from tests.kafka.servers import Server
 pytestmark = pytest.mark.timeout(900)
 
 TIMEOUT_SECONDS = 120
-PAUSE_SECONDS = 0.1
 
 GROUP, TOPIC = "connect-workers", "copied-lines"
 
@@ -46,12 +45,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield broker
 
 
-def until(see: Callable[[], Any], wanted: object) -> None:
+def await_equal(see: Callable[[], Any], wanted: object) -> None:
     """Wait until an observation is as wanted."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while (seen := see()) != wanted:
-        assert time.monotonic() < deadline, f"wanted {wanted}, seen {seen}"
-        time.sleep(PAUSE_SECONDS)
+    until(lambda: see() == wanted, lambda: f"wanted {wanted}, seen {see()}", TIMEOUT_SECONDS)
 
 
 def states(worker: Worker, name: str) -> list[str]:
@@ -94,30 +90,30 @@ def test_each_line_is_copied(server: Server, tmp_path: Path) -> None:
 
     with start("a") as one, start("b") as other:
         for each in (one, other):
-            until(partial(each.call, "GET", "/connectors"), (200, []))
+            await_equal(partial(each.call, "GET", "/connectors"), (200, []))
         for name, settings in connectors.items():
             status, answer = one.call("PUT", f"/connectors/{name}/config", settings)
             assert status == 201, answer
         for name in connectors:
-            until(partial(states, other, name), RUNNING)
-        until(copied, sorted(lines[:300]))
+            await_equal(partial(states, other, name), RUNNING)
+        await_equal(copied, sorted(lines[:300]))
 
         _, status = one.call("GET", "/connectors/source/status")
         killed, left = (one, other) if status["tasks"][0]["worker_id"] == one.address else (other, one)
         killed.process.kill()
         append(source, lines[300:600])
-        until(copied, sorted(lines[:600]))
+        await_equal(copied, sorted(lines[:600]))
 
         left.process.terminate()
         left.process.wait(TIMEOUT_SECONDS)
     with start("c") as worker:
         append(source, lines[600:])
-        until(copied, sorted(lines))
+        await_equal(copied, sorted(lines))
         assert lines_of(TOPIC, server.bootstrap) == lines
-        until(lambda: position(worker), source.stat().st_size)
+        await_equal(lambda: position(worker), source.stat().st_size)
         for name in connectors:
             assert worker.call("DELETE", f"/connectors/{name}")[0] == 204
-        until(lambda: worker.call("GET", "/connectors"), (200, []))
+        await_equal(lambda: worker.call("GET", "/connectors"), (200, []))
 
 
 def position(worker: Worker) -> object:
