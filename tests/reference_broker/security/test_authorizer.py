@@ -181,6 +181,30 @@ def test_a_change_takes_effect_at_once() -> None:
     assert not decides.allows_any(Request(), Op.READ, TOPIC)
 
 
+def test_nobody_gets_the_decision_that_was_kept_for_another_client() -> None:
+    decides = authorizer(acl(ALLOW, Op.READ, host="10.0.0.1"))
+    clients = [
+        (Peer(), True),
+        (Peer(host="/10.0.0.2"), False),
+        (Peer(KafkaPrincipal("User", "bob")), False),
+        (Peer(KafkaPrincipal("Group", "alice")), False),
+    ]
+    for peer, expected in (*clients, *reversed(clients)):
+        assert decides.allows(Request(peer), Op.READ, TOPIC, "orders") is expected
+        assert decides.allows_any(Request(peer), Op.READ, TOPIC) is expected
+
+
+def test_no_decision_is_kept_for_another_operation_or_resource() -> None:
+    decides = authorizer(acl(ALLOW, Op.READ))
+    for _ in range(2):
+        assert decides.allows(Request(), Op.READ, TOPIC, "orders")
+        assert decides.allows_any(Request(), Op.READ, TOPIC)
+        for operation, kind, name in ((Op.WRITE, TOPIC, "orders"), (Op.READ, GROUP, "orders"), (Op.READ, TOPIC, "o")):
+            assert not decides.allows(Request(), operation, kind, name)
+        for operation, kind in ((Op.WRITE, TOPIC), (Op.READ, GROUP)):
+            assert not decides.allows_any(Request(), operation, kind)
+
+
 def test_only_so_many_decisions_are_kept() -> None:
     decides = authorizer(acl(ALLOW, Op.READ, "1", PREFIXED))
     for number in range(2 * DECISIONS_MAX):
