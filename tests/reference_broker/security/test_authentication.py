@@ -118,6 +118,35 @@ def test_a_login_can_be_renewed_once_a_second() -> None:
             found.take_token(b"\0admin\0admin-secret", NOW_MS, now_ms)
 
 
+@pytest.mark.parametrize(
+    ("first_ms", "second_ms"), [(2_000, None), (2_000, 9_000), (9_000, 2_000)], ids=["never", "later", "earlier"]
+)
+def test_the_end_of_a_login_does_not_outlive_it(first_ms: int | None, second_ms: int | None) -> None:
+    """A client may log in again with a credential that expires at another time, or never."""
+    expirations = iter((first_ms, second_ms))
+
+    def begin() -> Played:
+        lifetime_ms = next(expirations)
+        return Played(None if lifetime_ms is None else NOW_MS + lifetime_ms)
+
+    found = login(begin)
+    found.choose("PLAIN", wraps_tokens=True)
+    found.take_token(b"\0admin\0admin-secret", NOW_MS, 0)
+    assert found.session_ends_ms == first_ms
+    assert found.begin_again(1_000)
+    found.choose("PLAIN", wraps_tokens=True)
+    found.take_token(b"\0admin\0admin-secret", NOW_MS, 1_000)
+    assert found.session_ends_ms == (None if second_ms is None else 1_000 + second_ms)
+
+
+def test_each_login_says_how_its_tokens_come() -> None:
+    found = logged_in()
+    assert found.wraps_tokens
+    assert found.begin_again(0)
+    found.choose("PLAIN", wraps_tokens=False)
+    assert not found.wraps_tokens
+
+
 def test_the_principal_stays() -> None:
     found = logged_in()
     assert found.begin_again(0)
