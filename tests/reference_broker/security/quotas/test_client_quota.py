@@ -90,6 +90,27 @@ def test_a_changed_limit_applies_to_what_was_used() -> None:
     assert quota.record(ALICE, 0, 0) == 0
 
 
+@pytest.mark.parametrize("key", [("alice", None), ("alice", "app"), (DEFAULT, None)], ids=str)
+def test_a_removed_limit_is_removed_from_what_is_measured(key: tuple[EntityName, EntityName]) -> None:
+    """Limits of others keep the quota in force."""
+    quota = RateQuota(WINDOW)
+    quota.limits.set_limit("bob", key[1], 10.0)
+    quota.limits.set_limit(*key, 10.0)
+    assert quota.record(ALICE, 150, 0) == 5_000
+    quota.limits.set_limit(*key, None)
+    assert quota.record(ALICE, 0, 0) == 0
+    assert quota.most_at_once(ALICE, 0) is None
+
+
+def test_the_next_limit_applies_once_a_more_specific_one_is_removed() -> None:
+    quota = RateQuota(WINDOW)
+    quota.limits.set_limit(DEFAULT, None, 12.0)
+    quota.limits.set_limit("alice", None, 10.0)
+    assert quota.record(ALICE, 150, 0) == 5_000
+    quota.limits.set_limit("alice", None, None)
+    assert quota.record(ALICE, 0, 0) == 2_500
+
+
 def test_without_limits_nothing_is_measured() -> None:
     quota = RateQuota(WINDOW)
     assert quota.record(ALICE, 1e9, 0) == 0
@@ -129,3 +150,13 @@ def test_idle_and_superfluous_rates_are_dropped(monkeypatch: pytest.MonkeyPatch)
     quota.record(Client("u", "b"), 0, IDLE_MS)
     quota.record(Client("u", "d"), 0, IDLE_MS)
     assert [owner.client_id for owner in quota.limits._meters] == ["b", "d"], "the least recently used one is dropped"
+
+
+def test_a_rate_in_use_is_not_idle() -> None:
+    quota = RateQuota(WINDOW)
+    quota.limits.set_limit(None, DEFAULT, 10.0)
+    for now_ms in (0, IDLE_MS - 1):
+        quota.record(Client("u", "busy"), 500, now_ms)
+    quota.record(Client("u", "new"), 0, IDLE_MS)
+    assert [owner.client_id for owner in quota.limits._meters] == ["busy", "new"]
+    assert quota.record(Client("u", "busy"), 0, IDLE_MS) > 0, "what it has used in the window is not forgiven"

@@ -114,6 +114,24 @@ def test_addresses_that_are_idle_or_too_many(monkeypatch: pytest.MonkeyPatch) ->
     assert [str(each) for each in rates._of_ips] == ["10.0.0.3", "10.0.0.4"]
 
 
+def test_an_address_that_connects_is_not_idle() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.set_ip_limit(DEFAULT, 5)
+    for number, now_ms in ((1, 0), (1, IDLE_MS - 1), (2, IDLE_MS)):
+        rates.refusal_ms("A", f"10.0.0.{number}", now_ms)
+    assert [str(each) for each in rates._of_ips] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_a_connection_that_was_refused_between_brokers_makes_no_room_for_clients() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.change(2, {})
+    rates.set_ip_limit("10.0.0.1", 1)
+    for _ in range(50):
+        rates.delay_ms("A", 0, is_protected=True)
+        rates.refusal_ms("A", "10.0.0.1", 0, is_protected=True)
+    assert delays(rates, 21, "B") == [0] * 20 + [500]
+
+
 def test_the_configurations_of_listeners() -> None:
     configs = BrokerConfigs(read_options({"max.connection.creation.rate": "20"}))
     names, rate = ["INTERNAL", "External"], "max.connection.creation.rate"

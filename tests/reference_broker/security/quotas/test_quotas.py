@@ -58,6 +58,18 @@ def test_the_request_quota_throttles_for_a_sample_at_most() -> None:
     assert quotas.produce.record(Client("alice", "app"), 1e6, 0) > 1_000
 
 
+def test_changes_by_the_controller_have_a_window_of_their_own() -> None:
+    store = KeptEntityConfigs()
+    quotas = Quotas(store, WINDOW, Window(2, 1_000))
+    store.set(ALICE, controller_mutation_rate=10, producer_byte_rate=10)
+    permits = quotas.mutations.permits(ALICES_APP, lambda: 0, is_strict=False)
+    permits.take(20)
+    assert permits.throttle_ms(0) == 0
+    permits.take(1)
+    assert permits.throttle_ms(0) == 100
+    assert quotas.produce.most_at_once(ALICES_APP, 0) == 100
+
+
 @pytest.mark.parametrize(
     ("entity", "configs", "text"),
     [

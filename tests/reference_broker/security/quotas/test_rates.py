@@ -36,6 +36,7 @@ def measured(*values: tuple[float, int], window: Window = ELEVEN) -> SampledRate
         ([(100, second * 1_000) for second in range(11)], 10_000, 10_000, 110),
         ([(100, second * 1_000) for second in range(12)], 11_000, 10_000, 110),  # the first sample is obsolete
         ([(100, second * 1_000 + 999) for second in range(12)], 11_999, 10_000, 110),
+        ([(100, second * 1_000) for second in range(13)], 12_000, 10_000, 110),  # the first sample is used again
         ([(1_000, 0)], 10_999, 10_999, 1_000 / 10.999),
         ([(1_000, 0)], 11_000, 10_000, 0),  # nothing for a whole window
         ([(50, 0), (-50, 10)], 10, 10_010, 0),
