@@ -43,6 +43,7 @@ def test_limits_are_changed():
     assert limits.refusal("b") == "the address has 0 connections, and max.connections.per.ip.overrides is 0"
     limits.change(1, 2, {})
     assert limits.full() == "1 connections are open, and max.connections is 1"
+    assert not limits.refusal("b"), "it has no limit of its own any more"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,16 @@ def test_shortage_refuses_what_the_limits_allow():
     assert not limits.refusal("a")
     limits.opened("a")
     assert limits.refusal("a") == "no descriptors"
+
+
+def test_shortage_depends_on_the_connections_of_all_addresses() -> None:
+    limits = ConnectionLimits(9, 9, shortage=["", "", "no descriptors"].__getitem__)
+    for host in ("a", "b"):
+        assert not limits.refusal(host)
+        limits.opened(host)
+    assert limits.refusal("c") == "no descriptors"
+    limits.closed("a")
+    assert not limits.refusal("c")
 
 
 def test_a_listener_counts_its_own_connections():
