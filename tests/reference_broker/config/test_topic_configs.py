@@ -143,6 +143,23 @@ def test_log_config():
     assert (changed.produce_limits.needs_keys, changed.produce_limits.is_append_time) == (True, True)
 
 
+def test_each_setting_has_the_value_of_its_own_configuration() -> None:
+    """Every number is set, each to a value of its own."""
+    names = [name for name in RANGES if not name.startswith(("compression.", "local."))]
+    values = {name: number for number, name in enumerate(names, 2_000_000)}
+    config = log_config({name: str(value) for name, value in values.items()})
+    limits = config.produce_limits
+    found = {
+        "max.message.bytes": limits.max_bytes,
+        "message.timestamp.after.max.ms": limits.after_max_ms,
+        "message.timestamp.before.max.ms": limits.before_max_ms,
+    }
+    for name in names:
+        if name not in found:
+            found[name] = getattr(config, name.replace(".", "_"))
+    assert found == values
+
+
 def test_values_are_taken_as_java_reads_them():
     config = log_config({"segment.bytes": " +2000000 ", "message.timestamp.type": " LogAppendTime ", "flush.ms": "007"})
     assert (config.segment_bytes, config.is_log_append_time, config.flush_ms) == (2_000_000, True, 7)
