@@ -229,6 +229,13 @@ def test_a_timeout_does_not_hide_the_reason(skipping: list[float]) -> None:
     assert results.errors["a"].__cause__ is LATE
 
 
+def test_a_timeout_is_reported_with_the_reason_of_the_last_attempt(skipping: list[float]) -> None:
+    loading = BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    brokers = Brokers(a=[MOVED, loading, LATE], b=[loading, MOVED, LATE])
+    results = asyncio.run(in_batches(calls(1_000, 100), "ab", Scripted({"a": 1, "b": 1}), brokers.ask))
+    assert [str(results.errors[item]) for item in "ab"] == [str(loading), str(MOVED)]
+
+
 def test_any_number_of_attempts_can_be_cancelled() -> None:
     """Attempts do not nest, so that the stack does not grow with their number."""
 
