@@ -54,6 +54,19 @@ def test_member_that_changes_its_process_takes_its_tasks_along() -> None:
     assert group.owners == ({("0", 0): "q"}, {("1", 0): {"q"}}, {})
 
 
+def test_task_stays_with_its_new_owner_when_the_former_one_gives_it_back() -> None:
+    group = group_of(
+        StreamsMember("m", process_id="p", assigned=tasks({"0": (0,)}, {"1": (0,)})),
+        StreamsMember("n", process_id="q", assigned=tasks({"0": (0,)}, {"1": (0,)})),
+    )
+    group.put(StreamsMember("m", process_id="p"))
+    assert group.owners == ({("0", 0): "q"}, {("1", 0): {"q"}}, {})
+    group.remove("m")
+    assert group.owners == ({("0", 0): "q"}, {("1", 0): {"q"}}, {})
+    group.remove("n")
+    assert group.owners == ({}, {}, {})
+
+
 MEMBER = StreamsMember(
     "m",
     epoch=5,
