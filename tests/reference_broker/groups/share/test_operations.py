@@ -90,6 +90,26 @@ def test_states_that_could_not_be_begun_are_asked_for_again(bench):
     assert bench.share.states.assignable == {T: {0, 1, 2, 3}}
 
 
+def test_states_whose_beginning_could_not_be_written_are_asked_for_again() -> None:
+    bench = ShareGroupBench()
+    bench.persister.is_holding = True
+    bench.share_beat("m", 0, ["t"])
+    bench.log.held = []
+    for answer in bench.persister.held:
+        answer()
+    bench.advance()
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "")
+    bench.log.release()
+    bench.log.error = None
+    bench.log.release()
+    bench.log.held = None
+    assert (bench.share.states.initializing, bench.share.states.initialized) == ({}, {})
+    bench.advance(1_000)
+    bench.share_beat("m", 2)
+    assert len(bench.persister.asked) == 8
+    check_replay(bench)
+
+
 def test_members_share_partitions(bench):
     bench.share_join("m")
     bench.share_join("n")
@@ -132,6 +152,24 @@ def test_a_member_changes_its_subscription(bench):
     bench.advance(1_000)
     told = bench.share_beat("m", bench.share.members["m"].epoch)
     assert parts(told) == {U: [0]}
+
+
+def test_a_member_gives_up_a_topic_before_the_next_assignment(bench: ShareGroupBench) -> None:
+    bench.add_topic("u", U, 1)
+    epoch = bench.share_join("m", "t", "u")
+    assert parts(bench.share_beat("m", epoch, ["u"])) == {U: [0]}
+    assert bench.share.assignment_epoch == epoch
+
+
+def test_a_topic_is_given_up_even_if_its_deletion_could_not_be_written_at_first(bench: ShareGroupBench) -> None:
+    bench.add_topic("u", U, 1)
+    epoch = bench.share_join("m", "t", "u")
+    del bench.topics["u"]
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "")
+    assert bench.share_beat("m", epoch).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.log.error = None
+    bench.advance(1_000)
+    assert parts(bench.share_beat("m", epoch)) == {T: [0, 1, 2, 3]}
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,18 @@ def test_offsets_that_could_not_be_altered(bench):
     }
 
 
+def test_an_altered_offset_is_not_overwritten_while_the_persister_works() -> None:
+    """A member that joins has states begun, but not those for which the persister has been asked recently."""
+    bench = ShareGroupBench()
+    bench.persister.is_holding = True
+    bench.advance(100_000)
+    bench.shares.alter_offsets("g", {"t": {0: 5}}, lambda outcome: None, bench.now_ms)
+    bench.advance()
+    bench.share_beat("m", 0, ["t"])
+    found = [(key.partition, start) for _, key, _, start in bench.persister.asked]
+    assert found == [(0, 5), (1, -1), (2, -1), (3, -1)]
+
+
 def test_offsets_are_deleted(bench):
     bench.add_topic("u", U, 1)
     found = bench.outcome(bench.shares.delete_offsets, "g", ["t", "u", "none"])
@@ -134,6 +146,17 @@ def test_offsets_that_could_not_be_deleted(bench):
     assert bench.share.states.deleting == {T: "t"}
     found = bench.outcome(bench.shares.delete_offsets, "g", ["t"])
     assert (found.deleted, bench.share.states.deleting) == ({T: "t"}, {})
+
+
+def test_offsets_of_which_some_could_not_be_deleted() -> None:
+    bench = ShareGroupBench()
+    bench.add_topic("u", U, 1)
+    bench.share_join("m", "t", "u")
+    bench.share_beat("m", -1)
+    bench.persister.outcomes = [None, None, None, None, FAILED]
+    found = bench.outcome(bench.shares.delete_offsets, "g", ["t", "u"])
+    assert (found.deleted, set(found.failed)) == ({T: "t"}, {U})
+    assert (bench.share.states.initialized, bench.share.states.deleting) == ({}, {U: "u"})
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,19 @@ def test_extended_source_takes_the_group_out_of_service() -> None:
     assert not any(any(member.assigned) for member in bench.streams.members.values())
 
 
+def test_change_of_topics_is_not_missed_if_it_could_not_be_written() -> None:
+    bench = two_members()
+    for number, name in enumerate("trc"):
+        bench.make_topic(name, 3, number)
+    member = bench.member("m")
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "")
+    assert refused(bench.try_beat("m", member.epoch, member.assigned))[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.log.error = None
+    bench.settle()
+    given = [each.assigned.active for each in bench.streams.members.values()]
+    assert sorted(number for active in given for number in active.get("0", ())) == [0, 1, 2]
+
+
 def test_group_is_configured_again_after_loading() -> None:
     bench = two_members()
     again = bench.loaded()
@@ -258,6 +271,15 @@ def test_delay_ends_with_the_group() -> None:
     assert bench.streams.target == {}
 
 
+def test_delay_of_a_deleted_group_does_not_hold_up_the_next_one() -> None:
+    bench = delayed()
+    bench.beat("m", -1)
+    assert bench.delete() == [ErrorCode.NONE]
+    bench.of_groups.clear()
+    response = bench.beat("n", now=50)
+    assert (statuses(response), response.member_epoch) == ([], 2)
+
+
 def test_changes_are_collected() -> None:
     bench = StreamsBench()
     bench.set_options(assignment_interval_ms=1_000)
@@ -303,6 +325,15 @@ def test_endpoints_are_told_until_they_are_known() -> None:
     assert [each.user_endpoint.host for each in response.partitions_by_user_endpoint] == ["h"]
     assert len(bench.beat("n", bench.member("n").epoch).partitions_by_user_endpoint) == 1
     assert bench.beat("n", bench.member("n").epoch, endpoint_epoch=1).partitions_by_user_endpoint is None
+
+
+def test_endpoints_show_what_the_same_heartbeat_gives() -> None:
+    bench = StreamsBench()
+    response = bench.beat("m", user_endpoint=("h", 1))
+    (shown,) = response.partitions_by_user_endpoint
+    assert [(each.topic, list(each.partitions)) for each in shown.active_partitions] == [("t", [0, 1]), ("r", [0, 1])]
+    (shown,) = bench.beat("m", user_endpoint=("h", 2)).partitions_by_user_endpoint
+    assert shown.user_endpoint.port == 2
 
 
 # Other requests.
