@@ -104,6 +104,19 @@ def test_the_outcome_of_a_renewal_may_come_at_once(monkeypatch: pytest.MonkeyPat
     assert bench.delivery.locked_until_ms == 62_000
 
 
+def test_a_lock_is_renewed_again_and_again() -> None:
+    bench = Bench()
+    for number in range(1, 4):
+        bench.now_ms = bench.delivery.locked_until_ms - 1
+        renewal = bench.delivery._renew()
+        assert not renewal.done
+        assert bench.types == [AcknowledgeType.RENEW] * number
+        bench.delivery.renewed(bench.now_ms + 30_000)
+        renewal.keep(None)
+    bench.now_ms = bench.delivery.locked_until_ms
+    assert (bench.delivery.state, bench.delivery.lock_left_ms) == (State.LOST, 0)
+
+
 def test_a_renewal_is_awaited() -> None:
     async def run() -> None:
         bench = Bench()

@@ -45,6 +45,14 @@ def test_acknowledgements_wait_unless_they_are_urgent() -> None:
     assert (failed, node.due_ms) == ([], None)
 
 
+def test_what_comes_after_urgent_acknowledgements_waits_again() -> None:
+    node = NodeShares(1, backoff())
+    node.add(acknowledgement(0, type=AcknowledgeType.RENEW, renewal=Promise()), 1_000)
+    node.take(1_000, lambda partition: False)
+    node.add(acknowledgement(1), 2_000)
+    assert node.due_ms == 2_000 + ACKNOWLEDGE_LINGER_MS
+
+
 def test_a_later_acknowledgement_replaces_an_earlier_one() -> None:
     node = NodeShares(1, backoff())
     renewal = acknowledgement(0, renewal=Promise())

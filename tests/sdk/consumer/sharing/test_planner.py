@@ -14,6 +14,7 @@ from kafkawire.sdk.consumer.sharing.delivery import ShareDelivery, ShareDelivery
 from kafkawire.sdk.consumer.sharing.node_shares import ACKNOWLEDGE_LINGER_MS
 from kafkawire.sdk.errors import BrokerError, Closed, RecordTooLarge, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.frames import FrameTooLarge
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -23,7 +24,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.share_session import ShareSessionState
 from tests.sdk.consumer.sharing.share_broker import LOCK_MS
 from tests.sdk.consumer.sharing.sharing import MEMBER, Sharing, place
-from tests.sdk.simulation import SILENT, Later
+from tests.sdk.simulation import SILENT, Later, cluster
 
 
 def filled(count: int = 5, leaders: tuple[int, ...] = (1,), **given: Any) -> Sharing:
@@ -207,6 +208,20 @@ def test_an_old_broker_cannot_renew_nor_limit_records() -> None:
         limited.read()
 
 
+def test_reads_wait_again_once_the_broker_is_new_enough() -> None:
+    sharing = filled(share_acquire_mode="record_limit")
+    sharing.simulation.newest[ApiKey.SHARE_FETCH] = 1
+    with pytest.raises(UnsupportedVersion):
+        sharing.read()
+    sharing.simulation.newest.clear()
+    sharing.disconnect()
+    sharing.run(100)
+    sharing.queue.errors.clear()
+    assert len(sharing.read()) == 5
+    assert sharing.read(timeout_ms=10) == []
+    assert not sharing.queue.wait().done
+
+
 def test_a_lock_that_has_run_out_does_not_make_other_acknowledgements_fail() -> None:
     sharing = filled(2)
     early = sharing.read()
@@ -285,6 +300,32 @@ def test_a_broker_without_room_for_a_session_is_asked_again_after_a_pause() -> N
     assert len(sharing.read()) == 5
 
 
+def test_pauses_after_failed_fetches_begin_anew_once_one_has_succeeded() -> None:
+    sharing = filled()
+    sent: list[int] = []
+    for _ in range(2):
+        assert len(sharing.read()) == 5
+        sharing.broker.max_sessions = 0
+        sharing.broker.disconnect(MEMBER)
+        before = len(fetches(sharing))
+        sharing.read(timeout_ms=1_000)
+        sent.append(len(fetches(sharing)) - before)
+        sharing.broker.max_sessions = 1
+    assert sent[0] == sent[1] > 2
+
+
+def test_pauses_after_failed_acknowledgements_begin_anew_once_one_has_succeeded() -> None:
+    sharing = filled()
+    durations_ms: list[int] = []
+    for delivery in sharing.read()[:2]:
+        delivery.accept()
+        sharing.broker.faults[place()] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+        began_ms = sharing.now_ms
+        sharing.committed()
+        durations_ms.append(sharing.now_ms - began_ms)
+    assert durations_ms[0] == durations_ms[1] > 0
+
+
 def test_a_partition_moves_to_another_leader() -> None:
     sharing = filled(leaders=(1, 2))
     first, second, *_ = sharing.read()
@@ -300,6 +341,22 @@ def test_a_partition_moves_to_another_leader() -> None:
     sharing.read(timeout_ms=200)
     forgotten = [topic for fetch in fetches(sharing, 1) for topic in fetch.forgotten_topics_data]
     assert forgotten == [], "without partitions, the former leader gets no fetch"
+
+
+def test_metadata_is_left_alone_once_every_partition_has_a_leader() -> None:
+    sharing = filled()
+    handlers = sharing.simulation.handlers
+    usual = handlers[MetadataRequest]
+    handlers[MetadataRequest] = cluster(sharing.brokers, {"t": (None,)})
+    sharing.router.metadata.invalidate()
+    sharing.run(2_000)
+    asked = len(sharing.simulation.requests(MetadataRequest))
+    assert asked > 2
+    handlers[MetadataRequest] = usual
+    assert len(sharing.read()) == 5
+    asked = len(sharing.simulation.requests(MetadataRequest))
+    sharing.run(10_000)
+    assert len(sharing.simulation.requests(MetadataRequest)) == asked
 
 
 def test_a_response_names_the_new_leader() -> None:
