@@ -52,6 +52,22 @@ def test_client_authentication_of_sasl_listeners_is_only_their_own() -> None:
     assert of({"listener.name.external.ssl.client.auth": "required"}).of("EXTERNAL").ssl_client_auth == "required"
 
 
+def test_each_listener_has_its_own_users_and_times_of_a_mechanism() -> None:
+    others = LOGIN.replace("admin", "guest")
+    found = of({
+        "listener.name.external.plain.sasl.jaas.config": LOGIN,
+        "listener.name.external.two.plain.sasl.jaas.config": others,
+        "listener.name.external.plain.connections.max.reauth.ms": 1,
+        "listener.name.external.two.plain.connections.max.reauth.ms": 2,
+    })  # fmt: skip
+    assert [found.of_mechanism(listener.name, "PLAIN").get("sasl.jaas.config") for listener in LISTENERS] == [
+        LOGIN,
+        others,
+        None,
+    ]
+    assert [found.max_reauth_ms(listener.name, "PLAIN") for listener in LISTENERS] == [1, 2, 0]
+
+
 def test_a_mechanism_hides_the_listener() -> None:
     found = of({
         "connections.max.reauth.ms": 1,
