@@ -163,6 +163,16 @@ def test_changed_certificates_are_told(certificates: Certificates, caplog: pytes
     assert "links cannot use it" in caplog.text
 
 
+def test_a_changed_certificate_does_not_outlive_its_configuration(certificates: Certificates) -> None:
+    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.broker)}
+    doors = doors_of(given, TLS="SSL")
+    told: list[str | None] = []
+    doors.on_change = lambda settings: told.append(settings.of("TLS").ssl_keystore_location)
+    doors.change({"listener.name.tls.ssl.keystore.location": str(certificates.elsewhere)})
+    doors.change({"num.partitions": "3"})
+    assert told == [str(certificates.elsewhere), str(certificates.broker)]
+
+
 def test_a_door_without_tls() -> None:
     doors = doors_of({}, PLAINTEXT="PLAINTEXT")
     near, far = socket.socketpair()
