@@ -14,7 +14,7 @@ import hmac
 import pytest
 
 from kafkawire.reference_broker.metadata.principal import USER, KafkaPrincipal
-from kafkawire.reference_broker.metadata.token_store import TokenInformation
+from kafkawire.reference_broker.metadata.token_store import Revise, TokenDone, TokenInformation
 from kafkawire.reference_broker.security.credentials import TokenCredentials
 from kafkawire.reference_broker.security.delegation_tokens import TokenRequest
 from kafkawire.reference_broker.storage.checkpoints import DELEGATION_TOKENS
@@ -102,6 +102,40 @@ def test_a_renewed_token_is_kept_until_its_maximum_lifetime(kind: type[TokenBenc
     assert bench.token_ids() == [response.token_id]
     bench.advance(3_600_000)
     assert bench.token_ids() == []
+
+
+def test_a_broker_that_becomes_the_controller_removes_expired_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = TokenBench(delegation_token_expiry_check_interval_ms=100_000)
+    token = bench.create_token(max_lifetime_ms=10_000)
+    is_controller = False
+    monkeypatch.setattr(bench.core.tokens, "_is_controller", lambda: is_controller)
+    bench.advance(60_000)
+    assert bench.token_ids() == [token.token_id], "that is left to the controller"
+    is_controller = True
+    bench.advance(100_000)
+    assert bench.token_ids() == []
+
+
+@KINDS
+def test_a_token_that_is_renewed_while_it_is_being_removed_stays(
+    kind: type[TokenBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = kind(delegation_token_expiry_check_interval_ms=100_000, delegation_token_expiry_time_ms=10_000)
+    token = bench.create_token()
+    store = bench.core.tokens._store
+    change = store.change
+    removals: list[tuple[str, Revise, TokenDone]] = []
+    monkeypatch.setattr(store, "change", lambda *removal: removals.append(removal))
+    bench.advance(60_000)
+    ((token_id, revise, done),) = removals
+    renewed = store.tokens[token_id]._replace(expires_ms=bench.now_ms + DAY_MS)
+    monkeypatch.setattr(store, "change", change)
+    revisions: list[Revise] = [lambda _: renewed, revise]
+    for each in revisions:
+        store.change(token_id, each, done)
+        bench.advance(0)
+    assert bench.token_ids() == [token.token_id]
+    assert store.tokens[token_id] == renewed
 
 
 @KINDS
