@@ -80,6 +80,20 @@ def test_everything_about_an_entry() -> None:
     assert request.resources[0].configuration_keys == ("a",)
 
 
+@pytest.mark.parametrize(("read_only", "is_sensitive"), [(True, False), (False, True)])
+def test_whether_an_entry_can_be_changed_and_whether_it_is_secret(read_only: bool, is_sensitive: bool) -> None:
+    pair = Pair()
+    entry = Described.DescribeConfigsResourceResult("a", None, read_only, ConfigSource.TOPIC_CONFIG, is_sensitive)
+    results = [Described.DescribeConfigsResult(ErrorCode.NONE, None, *T, [entry])]
+    pair.answer(ApiKey.DESCRIBE_CONFIGS, lambda *_: Described(results=results))
+
+    async def test(admin: Admin) -> None:
+        found = (await admin.describe_configs(*T))["a"]
+        assert (found.read_only, found.is_sensitive) == (read_only, is_sensitive)
+
+    pair.administering(test)
+
+
 def test_a_response_that_lacks_a_resource() -> None:
     pair = Pair()
     pair.answer(ApiKey.DESCRIBE_CONFIGS, described)
