@@ -176,6 +176,44 @@ def test_slow_one_is_left_alone_once_there_is_room():
     assert not slow.reason
 
 
+def test_whoever_was_preferred_is_left_alone_once_its_request_is_complete() -> None:
+    timers = Timers()
+    budget = MemoryBudget(LIMIT_BYTES, timers, int)
+    budget.received(LIMIT_BYTES)  # other clients
+    quick = Connection(budget, 2_000)
+    for _ in range(2):
+        quick.send(1_000)
+    assert quick.finished
+    timers.fire(10**9)
+    assert budget.is_full
+    assert not quick.reason
+
+
+def test_whoever_was_preferred_before_there_was_room_is_not_preferred_later() -> None:
+    timers = Timers()
+    budget = MemoryBudget(LIMIT_BYTES, timers, int)
+    former, later = Connection(budget, 2_000), Connection(budget, 5_000)
+    budget.received(LIMIT_BYTES)
+    former.send(100)
+    budget.received(-LIMIT_BYTES)
+    timers.fire(10**9)
+    budget.received(LIMIT_BYTES)
+    later.send(100)
+    assert not later.waits
+    assert not former.reason
+
+
+def test_a_response_that_has_been_read_no_longer_exceeds_the_limit() -> None:
+    budget = MemoryBudget(LIMIT_BYTES, Timers(), int)
+    read, other = Connection(budget, 0), Connection(budget, 0)
+    read.respond(900)
+    read.respond(0)
+    for unsent_bytes in (100, 800):
+        other.respond(unsent_bytes)
+        assert not other.reason
+    assert budget.unsent_bytes == 800
+
+
 def test_who_holds_most_and_does_not_read_is_closed_first():
     timers, clock = Timers(), [0]
     budget = MemoryBudget(LIMIT_BYTES, timers, lambda: clock[0])
