@@ -92,6 +92,7 @@ def test_others_have_a_turn_during_a_long_response(
         assert TURN_BYTES <= first < 2 * TURN_BYTES
         await bench.until(lambda: not wire.has_unsent)
         assert sum(map(len, sent)) > 5 * TURN_BYTES
+        assert bench.session.blocked.count(True) == 5, "each turn is as long as the first"
         bench.end()
 
     on_a_loop(test())
