@@ -270,6 +270,7 @@ def test_values(written, text, options):
         ("log.dir=", 1, "expected a folder"),
         ("zookeeper.connect=a:1\nprocess.roles=broker", 2, "cannot be combined with zookeeper.connect"),
         ("zookeeper.connect=a:1\nbroker.id=x", 2, "expected an integer"),
+        ("\nbroker.id=x", 2, "node.id='x': expected an integer"),
     ],
 )
 def test_mistakes_are_reported_with_their_place(written, text, line, reason):

@@ -46,6 +46,15 @@ def test_a_listener_hides_the_broker() -> None:
     assert found.full_name("INTERNAL", f"x.{name}", name) == name
 
 
+def test_a_changed_value_hides_the_one_from_the_start() -> None:
+    name = "listener.name.external.ssl.keystore.location"
+    before = of({name: "one", "listener.name.external.two.ssl.keystore.location": "two"})
+    after = before.with_values({name: "changed"})
+    for found, location in ((after, "changed"), (before, "one")):
+        assert found.of("EXTERNAL").ssl_keystore_location == location
+        assert found.of("EXTERNAL.TWO").ssl_keystore_location == "two"
+
+
 def test_client_authentication_of_sasl_listeners_is_only_their_own() -> None:
     assert of({"ssl.client.auth": "required"}).of("EXTERNAL").ssl_client_auth == "none"
     assert of({"ssl.client.auth": "required"}).of("EXTERNAL.TWO").ssl_client_auth == "required"
