@@ -109,9 +109,11 @@ def test_how_long_a_login_lasts(expires_ms: int | None, max_reauth_ms: int, expe
         assert found.has_expired(71 + expected)
 
 
-def test_a_login_can_be_renewed_once_a_second() -> None:
+@pytest.mark.parametrize("began_ms", [0, 5_000])
+def test_a_login_can_be_renewed_once_a_second(began_ms: int) -> None:
     found = logged_in()
-    for now_ms, is_allowed in ((0, True), (REAUTHENTICATION_INTERVAL_MS - 1, False), (1_000, True), (1_001, False)):
+    for after_ms, is_allowed in ((0, True), (REAUTHENTICATION_INTERVAL_MS - 1, False), (1_000, True), (1_001, False)):
+        now_ms = began_ms + after_ms
         assert found.begin_again(now_ms) is is_allowed
         if is_allowed:
             found.choose("PLAIN", wraps_tokens=True)
