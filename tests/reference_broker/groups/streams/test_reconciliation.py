@@ -54,6 +54,13 @@ def test_member_that_is_there_stays() -> None:
     assert step(there, BOTH, None) is there
 
 
+def test_task_keeps_its_epoch_while_it_is_revoked() -> None:
+    """The member's last commit for it may have any epoch since then."""
+    moved = step(member(BOTH), ONE, BOTH)
+    assert (moved.state, moved.assigned, moved.revoking) == (UNREVOKED, ONE, ZERO)
+    assert moved.since == {("x", 0): 1, ("x", 1): 1}
+
+
 def test_new_member_takes_what_is_free() -> None:
     moved = step(member(), BOTH, Tasks(), (other(ONE),))
     assert (moved.epoch, moved.previous_epoch, moved.state) == (5, 3, UNRELEASED)
