@@ -465,6 +465,28 @@ def test_the_limit_on_unacknowledged_records() -> None:
     assert set(offsets(again)) == {1, 2, 3, 4, 5}, "records whose locks have run out do not count"
 
 
+def test_locks_are_not_awaited_once_there_is_room_for_records() -> None:
+    sharing = filled(5, max_unacknowledged_records=5, max_poll_records=5)
+    held = sharing.read()
+    assert sharing.read(timeout_ms=500) == []
+    assert sharing.planner._locks_end_ms == held[0].locked_until_ms
+    for delivery in held:
+        delivery.accept()
+    sharing.committed()
+    assert sharing.planner._locks_end_ms is None
+
+
+def test_a_renewal_is_not_tried_without_pause_while_the_connection_takes_no_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sharing = filled()
+    first = sharing.read()[0]
+    monkeypatch.setattr(sharing.router, "reach", lambda node_id, now_ms: None)
+    first._renew()
+    sharing.planner.poll(sharing.now_ms)
+    assert sharing.planner._nodes[1].due_ms == sharing.now_ms + ACKNOWLEDGE_LINGER_MS
+
+
 def test_with_a_limit_on_records_brokers_are_fetched_from_in_turn() -> None:
     sharing = Sharing((1, 2), share_acquire_mode="record_limit", max_poll_records=2)
     for node_id in (1, 2):
