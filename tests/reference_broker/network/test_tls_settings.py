@@ -62,6 +62,20 @@ def test_a_file(certificates: Certificates) -> None:
     assert context.verify_mode == ssl.CERT_NONE
 
 
+@pytest.mark.parametrize(
+    ("allowed", "reason"),
+    [({}, "DistinguishedName does not match"), ({"ssl.allow.dn.changes": "true"}, "SubjectAltNames do not match")],
+)
+def test_a_certificate_of_another_name(certificates: Certificates, allowed: dict[str, str], reason: str) -> None:
+    before = listener_tls(pem(certificates, **allowed))
+    before.check_change(listener_tls(pem(certificates, **allowed)))
+    after = listener_tls({**pem(certificates, **allowed), "ssl.keystore.location": str(certificates.elsewhere)})
+    with pytest.raises(ConfigurationError, match=reason):
+        before.check_change(after)
+    all_allowed = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
+    listener_tls(pem(certificates, **all_allowed)).check_change(after)
+
+
 def test_text(certificates: Certificates) -> None:
     given = {
         "ssl.keystore.type": "PEM",
