@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
+from kafkawire.reference_broker.config.idle_options import idle_options
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
 from kafkawire.reference_broker.config.security_settings import SecuritySettings, split_listener_options
@@ -259,6 +260,10 @@ class Broker:
         """
         return self._security.of(listener).ssl_client_auth == "required"
 
+    def idle_options(self) -> Iterable[tuple[str, str]]:
+        """Return the names of given options that have no effect on the listeners or on ACLs, and why."""
+        return idle_options(self.options, self._security, self._listeners, is_alone=self.node is None)
+
     @property
     def _between_brokers(self) -> frozenset[str]:
         """The names of the listeners that only brokers use, which have no connection limits."""
@@ -283,6 +288,8 @@ class Broker:
                 raise LocalProtocolError("the broker is already running")
             guard_loggers()
             self._unready = "it is starting"
+            for name, reason in self.idle_options():
+                _log.warning("%s has no effect: %s", name, reason)
             if self._http is not None:
                 await self._http.start()
                 self._loop_delay.start()

@@ -145,8 +145,16 @@ def test_ephemeral_with_a_folder(tmp_path):
         Broker(tmp_path, ephemeral=True)
 
 
+PLAIN = "ONE:PLAINTEXT,TWO:PLAINTEXT"
+
+
+def test_a_listener_without_a_protocol():
+    with pytest.raises(ConfigurationError, match="no security protocol is defined for the listener TWO"):
+        Broker(listeners="ONE://127.0.0.1:0,TWO://127.0.0.1:0", listener_security_protocol_map="ONE:PLAINTEXT,TOW:SSL")
+
+
 def test_listeners_with_their_addresses():
-    with Broker(listeners="ONE://127.0.0.1:0,TWO://127.0.0.1:0") as broker:
+    with Broker(listeners="ONE://127.0.0.1:0,TWO://127.0.0.1:0", listener_security_protocol_map=PLAIN) as broker:
         assert list(broker.addresses) == ["ONE", "TWO"]
         assert broker.addresses["ONE"] == broker.bootstrap != broker.addresses["TWO"]
         assert all(map(reachable, broker.addresses.values()))

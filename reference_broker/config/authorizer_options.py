@@ -5,12 +5,13 @@ Source: `StandardAuthorizer.configure`, `AclAuthorizer.configure` in Apache Kafk
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.near_names import did_you_mean
 
-__all__ = ["AUTHORIZERS", "read_authorizer", "read_super_users", "super_user_names"]
+__all__ = ["ACL_OPTIONS", "AUTHORIZERS", "read_authorizer", "read_super_users", "super_user_names"]
 
 #: Kafka's own authorizers, which make the same decisions: that of Kafka 4, and that of Kafka 3 with ZooKeeper. A broker
 #: keeps its ACLs where it keeps everything else, whichever of the two is named.
@@ -18,6 +19,9 @@ AUTHORIZERS: Final = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 )
+
+#: The options of the authorizer, with the values that change nothing.
+ACL_OPTIONS: Final[Mapping[str, str]] = {"super.users": "", "allow.everyone.if.no.acl.found": "false"}
 
 
 def read_authorizer(name: str, value: object) -> str:

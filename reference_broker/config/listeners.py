@@ -9,7 +9,7 @@ Source: Apache Kafka, `SocketServerConfigs.LISTENERS_DOC`, `AbstractKafkaConfig`
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.config.endpoints import PLAINTEXT, SECURITY_PROTOCOLS, Listener
@@ -107,8 +107,9 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
         this_host: the name of this machine, advertised to clients of a listener that is bound to all addresses.
 
     Raises:
-        ConfigurationError: a listener is malformed or appears twice, or its protocol is unknown; an advertised listener
-            does not exist, or clients cannot connect to its address; or the host or port is invalid.
+        ConfigurationError: a listener is malformed or appears twice, or its protocol is unknown or not defined; an
+            advertised listener does not exist, or clients cannot connect to its address; or the host or port is
+            invalid.
     """
     _PORT.read("port", port)
     if not isinstance(host, str):
@@ -127,7 +128,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
             name,
             address,
             advertised.get(name) or Address(_reachable(options, address.host, this_host), 0),
-            protocols.get(name, PLAINTEXT),
+            _protocol(options, name, protocols),
         )
         for name, address in bound.items()
     ]
@@ -155,13 +156,29 @@ def _entries(option: str, text: str) -> dict[str, Address]:
 
 
 def _protocols(options: BrokerOptions) -> dict[str, str]:
-    """Return the protocol of each listener that is not PLAINTEXT by default, or is mapped to a protocol."""
+    """Return the protocols in the map, keyed by the names of their listeners."""
     option, text = "listener.security.protocol.map", options.listener_security_protocol_map
-    protocols = {name: name for name in SECURITY_PROTOCOLS}
+    protocols = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
-        name, colon, protocol = entry.partition(":")
-        if not colon or protocol.upper() not in SECURITY_PROTOCOLS:
+        name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if not colon or protocol not in SECURITY_PROTOCOLS:
             reason = f"{entry!r} is not of the form NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}"
             raise ConfigurationError(option, text, reason)
-        protocols[name.upper()] = protocol.upper()
+        protocols[name] = protocol
     return protocols
+
+
+def _protocol(options: BrokerOptions, name: str, protocols: Mapping[str, str]) -> str:
+    """Return the protocol of a listener.
+
+    As in Kafka, a listener with a name of its own has none by default, and a map takes the place of the default map: a
+    misspelt name must not open a listener without encryption and without login.
+    """
+    if name in protocols:
+        return protocols[name]
+    known = ", ".join(protocols) or "none"
+    reason = (
+        f"no security protocol is defined for the listener {name}; listener.security.protocol.map needs an entry "
+        f"{name}:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}, and has entries for {known}"
+    )
+    raise ConfigurationError("listeners", options.listeners or name, reason)

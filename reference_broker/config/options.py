@@ -231,8 +231,9 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
             at startup.
         advertised_listeners: the address to advertise to the clients of each listener, in the format of `listeners`; a
             listener that is not named here advertises its own address.
-        listener_security_protocol_map: the protocol of each listener, for example `EXTERNAL:SASL_SSL`; PLAINTEXT if a
-            listener is not named here, and its name is not that of another protocol.
+        listener_security_protocol_map: the protocol of each listener, for example `INTERNAL:SSL,EXTERNAL:SASL_SSL`. A
+            listener that is not named here is refused; a map of your own takes the place of the default, in which the
+            name is the protocol.
         socket_send_buffer_bytes: the size of the system's buffer for responses on a connection, which also limits the
             data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
         socket_receive_buffer_bytes: the size of the system's buffer for requests on a connection.
@@ -342,7 +343,7 @@ class BrokerOptions(ListenerSecurityOptions, from_text=True, more=_topic_options
     max_incremental_fetch_session_cache_slots: int = _kafka("max.incremental.fetch.session.cache.slots")
     listeners: str = _unset("listeners")
     advertised_listeners: str = _unset("advertised.listeners")
-    listener_security_protocol_map: str = _unset("listener.security.protocol.map")
+    listener_security_protocol_map: str = _kafka("listener.security.protocol.map")
     socket_send_buffer_bytes: int = _kafka("socket.send.buffer.bytes")
     socket_receive_buffer_bytes: int = _kafka("socket.receive.buffer.bytes")
     max_frame_bytes: int = _kafka("socket.request.max.bytes")

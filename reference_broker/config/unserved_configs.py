@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from kafkawire.reference_broker.config.authorizer_options import ACL_OPTIONS
 from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 
@@ -106,4 +107,4 @@ def reason_without_effect(name: str, *, is_alone: bool, served: frozenset[str]) 
             return reason
     if name in BROKER_CONFIGS:
         return "this broker does not have this feature"
-    return f"unknown configuration{did_you_mean(name, [*served, *BROKER_CONFIGS])}"
+    return f"unknown configuration{did_you_mean(name, [*served, *ACL_OPTIONS, *BROKER_CONFIGS])}"

@@ -254,7 +254,13 @@ def test_how_long_a_cluster_may_keep_a_start_or_a_stop(options: dict[str, object
 
 
 def test_listeners_of_brokers_alone() -> None:
-    options = {"listeners": "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0", "inter_broker_listener_name": "b"}
+    options = {
+        "listeners": "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0",
+        "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT",
+        "inter_broker_listener_name": "b",
+    }
+    with pytest.raises(ConfigurationError, match="no security protocol is defined for the listener C"):
+        Scene().broker(None, **options | {"listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT"})
     broker = Scene().broker(None, **options, control_plane_listener_name="C")
     assert broker.node is not None
     assert broker.node.listeners_between_brokers == {"B", "C"}

@@ -146,6 +146,7 @@ def test_limits_of_a_listener_are_changed_while_the_broker_runs(tmp_path):
     Config, Resource = AlterConfigsRequest.AlterableConfig, AlterConfigsRequest.AlterConfigsResource
     options: dict[str, Any] = {
         "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
         "listener.name.a.max.connections": "2",
     }
 
@@ -312,6 +313,7 @@ def test_too_many_connections_from_one_address(tmp_path, caplog):
 def test_clients_are_given_the_addresses_of_their_listener(tmp_path):
     options: dict[str, Any] = {
         "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
         "advertised.listeners": "EXTERNAL://kafka.example.com:443",
     }
     with BackgroundBroker(tmp_path, **options) as broker:

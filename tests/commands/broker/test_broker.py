@@ -75,7 +75,7 @@ def test_configuration_file(tmp_path):
     config = tmp_path / "server.properties"
     data = tmp_path / "data"
     config.write_text(
-        f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0\nadvertised.listeners=OUT://example:0\n"
+        f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0\nlistener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT\nadvertised.listeners=OUT://example:0\n"
         f"log.dirs={data}\nnum.io.threads=8\nnode.id=5\nno.such.thing=10\n"
     )
     with running("--config", str(config), "--option", "node.id=6") as (process, line):
@@ -84,8 +84,8 @@ def test_configuration_file(tmp_path):
         _, log = process.communicate(timeout=TIMEOUT_SECONDS)
         assert process.returncode == 0
     assert log.count("\n") == 2
-    assert f"{config}:4: num.io.threads: without effect: one event loop does the work of these threads\n" in log
-    assert f"{config}:6: no.such.thing: without effect: unknown configuration" in log
+    assert f"{config}:5: num.io.threads: without effect: one event loop does the work of these threads\n" in log
+    assert f"{config}:7: no.such.thing: without effect: unknown configuration" in log
     assert "node.id=6" in (data / "meta.properties").read_text()
 
 
@@ -162,7 +162,14 @@ def status_of(*arguments: str) -> int | str | None:
             "listeners=SSL://:0\nssl.keystore.location=/x\nssl.keystore.type=PEM",
             ":2: ssl.keystore.location='/x': listener",
         ),
-        ("listeners=A://:0\nlistener.name.a.max.connections=0", ":2: listener.name.a.max.connections='0': expected 1"),
+        (
+            "listeners=PLAINTEXT://:0\nlistener.name.plaintext.max.connections=0",
+            ":2: listener.name.plaintext.max.connections='0': expected 1",
+        ),
+        (
+            "num.partitions=1\nlisteners=TLS://127.0.0.1:0",
+            ":2: listeners='TLS://127.0.0.1:0': no security protocol is defined for the listener TLS; ",
+        ),
         ("a=\\u1", "line 1: "),
     ],
 )

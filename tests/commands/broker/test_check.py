@@ -84,7 +84,10 @@ def test_a_member_of_a_cluster(tmp_path):
 
 
 def test_listeners_of_a_cluster_have_roles(tmp_path):
-    text = ZOOKEEPER.replace("listeners=PLAINTEXT://127.0.0.1:0", "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0")
+    text = ZOOKEEPER.replace(
+        "listeners=PLAINTEXT://127.0.0.1:0",
+        "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0\nlistener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT",
+    )
     made = report(tmp_path, text=f"{text}inter.broker.listener.name=IN\n")
     assert [(each.name, each.role) for each in made.listeners] == [("IN", "brokers"), ("OUT", "clients")]
 
@@ -101,18 +104,22 @@ def test_passwords_are_hidden(tmp_path, monkeypatch):
 def test_an_address_in_use(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        made = report(tmp_path, text=f"listeners=A://127.0.0.1:{port}\n")
+        made = report(tmp_path, text=f"listeners=PLAINTEXT://127.0.0.1:{port}\n")
     assert found(made, Kind.ERROR) == [
-        f"listener A: the broker cannot listen on 127.0.0.1:{port}: Address already in use."
+        f"listener PLAINTEXT: the broker cannot listen on 127.0.0.1:{port}: Address already in use."
     ]
-    assert report(tmp_path, text=f"listeners=A://127.0.0.1:{port}\n").would_start
+    assert report(tmp_path, text=f"listeners=PLAINTEXT://127.0.0.1:{port}\n").would_start
 
 
 def test_names_that_do_not_resolve(tmp_path):
-    made = report(tmp_path, text="listeners=A://127.0.0.1:0\nadvertised.listeners=A://kafka.invalid:9092\n")
+    made = report(
+        tmp_path, text="listeners=PLAINTEXT://127.0.0.1:0\nadvertised.listeners=PLAINTEXT://kafka.invalid:9092\n"
+    )
     assert made.would_start
     (text,) = found(made, Kind.WARNING)
-    assert text.startswith("listener A: clients are told to connect to kafka.invalid, which this machine cannot")
+    assert text.startswith(
+        "listener PLAINTEXT: clients are told to connect to kafka.invalid, which this machine cannot"
+    )
 
 
 def test_the_address_for_metrics(tmp_path):
@@ -138,11 +145,15 @@ LOGIN += "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 @pytest.mark.parametrize(
     ("text", "kind", "subject"),
     [
-        ("listeners=A://0.0.0.0:0", Kind.UNSAFE, "listener A"),
-        ("listeners=A://localhost:0\nqueued.max.request.bytes=-1", Kind.UNSAFE, "queued.max.request.bytes"),
-        ("listeners=A://[::1]:0\nlog.cleaner.enable=false", Kind.WARNING, "log.cleaner.enable"),
-        ("listeners=A://localhost:0\nlog.retention.ms=-1", Kind.WARNING, "log.retention.ms"),
-        ("listeners=A://localhost:0\nnum.io.threads=8", Kind.WITHOUT_EFFECT, "server.properties:2: num.io.threads"),
+        ("listeners=PLAINTEXT://0.0.0.0:0", Kind.UNSAFE, "listener PLAINTEXT"),
+        ("listeners=PLAINTEXT://localhost:0\nqueued.max.request.bytes=-1", Kind.UNSAFE, "queued.max.request.bytes"),
+        ("listeners=PLAINTEXT://[::1]:0\nlog.cleaner.enable=false", Kind.WARNING, "log.cleaner.enable"),
+        ("listeners=PLAINTEXT://localhost:0\nlog.retention.ms=-1", Kind.WARNING, "log.retention.ms"),
+        (
+            "listeners=PLAINTEXT://localhost:0\nnum.io.threads=8",
+            Kind.WITHOUT_EFFECT,
+            "server.properties:2: num.io.threads",
+        ),
     ],
 )
 def test_findings_about_entries(tmp_path, text, kind, subject):
@@ -175,6 +186,7 @@ NO_AUTHORIZER = "every client that has logged in can read, write and delete ever
     [
         ("SSL", "", [ANYBODY]),
         ("SSL", AUTHORIZER, ["can do what the ACLs allow User:ANONYMOUS, because"]),
+        ("SSL", f"{AUTHORIZER}\nsuper.users=User:ANONYMOUS", [ANYBODY]),
         ("SSL", "listener.name.a.ssl.client.auth=required", [NO_AUTHORIZER]),
         ("SSL", f"listener.name.a.ssl.client.auth=required\n{AUTHORIZER}", []),
         ("SASL_SSL", "", [NO_AUTHORIZER]),
@@ -209,7 +221,7 @@ def test_limits_of_a_host_that_is_unknown(tmp_path, monkeypatch):
 
 
 def test_retention_by_size_limits_a_log_too(tmp_path):
-    text = "listeners=A://localhost:0\nlog.retention.ms=-1\nlog.retention.bytes=1000000"
+    text = "listeners=PLAINTEXT://localhost:0\nlog.retention.ms=-1\nlog.retention.bytes=1000000"
     assert not report(tmp_path, text=text).findings
 
 
@@ -257,6 +269,8 @@ def test_a_configuration_that_is_refused(tmp_path, capsys, text, reason):
     [
         (["--config", "/no/such/file"], "/no/such/file"),
         (["--option", "port=1"], "port='1': no such option"),
+        (["--option", "num.partition=1"], "did you mean num.partitions?\n"),
+        (["--option", "listeners=TLS://127.0.0.1:0"], "no security protocol is defined for the listener TLS; "),
         (["--option", "broker.id=1"], "requires zookeeper.connect"),
         (["--listen", "nowhere"], "the port is missing"),
     ],
@@ -274,3 +288,19 @@ def test_json(tmp_path, capsys):
     assert content["would_start"] is True
     assert content["folder"]["path"] == str(tmp_path / "data")
     assert content["listeners"][0]["address"] == "127.0.0.1:0"
+
+
+def test_options_that_no_listener_uses(tmp_path):
+    """They are named even if only this machine can connect."""
+    text = "listeners=PLAINTEXT://127.0.0.1:0\nssl.keystore.location=/x\nsuper.users=User:admin\nsuper.user=User:b\n"
+    made = report(tmp_path, text=text)
+    path = tmp_path / "server.properties"
+    assert found(made, Kind.WITHOUT_EFFECT) == [
+        f"{path}:2: ssl.keystore.location: no listener has a protocol with TLS, SSL or SASL_SSL, in "
+        "listener.security.protocol.map.",
+        f"{path}:3: super.users: there is no authorizer; authorizer.class.name configures one.",
+        f"{path}:4: super.user: unknown configuration; did you mean super.users?",
+    ]
+    assert made.would_start
+    (text,) = found(report(tmp_path, "--option", "sasl_enabled_mechanisms=PLAIN"), Kind.WITHOUT_EFFECT)
+    assert text.startswith("sasl.enabled.mechanisms: no listener has a protocol with SASL")

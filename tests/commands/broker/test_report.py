@@ -42,7 +42,7 @@ Errors, because of which the broker would not start:
   f:1: x='1': expected y.
 Unsafe:
   listener OUT: it is\\x1b[2J open.
-Entries without effect:
+Options without effect:
   f:2: z: no such thing.
 The broker would not start.
 """

@@ -29,7 +29,7 @@ def listeners(host="127.0.0.1", port=9092, **options):
             {
                 "listeners": "INTERNAL://:9093, EXTERNAL://0.0.0.0:0,SIX://[::1]:9094",
                 "advertised_listeners": "EXTERNAL://kafka.example.com:443",
-                "listener_security_protocol_map": "INTERNAL:PLAINTEXT,EXTERNAL:plaintext,OTHER:SASL_SSL",
+                "listener_security_protocol_map": "INTERNAL:PLAINTEXT, external : plaintext ,SIX:PLAINTEXT,X:SASL_SSL",
             },
             [
                 ("INTERNAL", ("", 9093), ("this-machine", 0)),
@@ -67,14 +67,41 @@ def test_refused(options, reason):
     )
 
 
+MAP = ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_SSL:SASL_SSL", "SASL_PLAINTEXT:SASL_SSL", "a:ssl", "B:SSL")
+
+
 def test_protocols():
     options = {
         "listeners": "PLAINTEXT://a:1,SSL://a:2,SASL_SSL://a:3,SASL_PLAINTEXT://a:4,A://a:5,B://a:6",
-        "listener_security_protocol_map": "a:ssl,SASL_PLAINTEXT:SASL_SSL",
+        "listener_security_protocol_map": ",".join(MAP),
     }
     found = read_listeners(read_options(options), "", 0, "this-machine")
-    assert [each.protocol for each in found] == ["PLAINTEXT", "SSL", "SASL_SSL", "SASL_SSL", "SSL", "PLAINTEXT"]
+    assert [each.protocol for each in found] == ["PLAINTEXT", "SSL", "SASL_SSL", "SASL_SSL", "SSL", "SSL"]
     assert [(each.has_tls, each.has_login) for each in found[:3]] == [(False, False), (True, False), (True, True)]
+
+
+def test_the_names_of_the_protocols_need_no_map():
+    options = read_options({"listeners": "SSL://a:2,SASL_SSL://a:3,sasl_plaintext://a:4,PLAINTEXT://a:1"})
+    found = read_listeners(options, "", 0, "this-machine")
+    assert [each.protocol for each in found] == ["SSL", "SASL_SSL", "SASL_PLAINTEXT", "PLAINTEXT"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"listeners": "TLS://a:1"}, "TLS"),
+        ({"listeners": "SECRET://a:1", "listener_security_protocol_map": "SECRE:SSL"}, "SECRET"),
+        ({"listeners": "SSL://a:1,A://a:2", "listener_security_protocol_map": "A:SSL"}, "SSL"),
+        ({"listener_security_protocol_map": "A:SSL"}, "PLAINTEXT"),
+        ({"listener_security_protocol_map": ""}, "PLAINTEXT"),
+    ],
+)
+def test_a_listener_without_a_protocol(given, name):
+    """It must not be open to everyone because of a typing error: as in Kafka, a map replaces the default."""
+    text = f"no security protocol is defined for the listener {name}; listener.security.protocol.map needs an entry"
+    with pytest.raises(ConfigurationError, match=text) as refused:
+        listeners(**given)
+    assert refused.value.option == "listeners"
 
 
 INTER, SECURITY, CONTROL = (

@@ -17,6 +17,7 @@ from typing import Any, Final
 from kafkawire.commands.broker.data_folder import folder_facts, folder_findings
 from kafkawire.commands.broker.findings import Finding, FolderFacts, Kind, ListenerFacts, OptionFacts, Report
 from kafkawire.commands.broker.settings import StartSettings
+from kafkawire.reference_broker.config.authorizer_options import super_user_names
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.config_file import ConfigFile
 from kafkawire.reference_broker.config.endpoints import Listener
@@ -24,6 +25,7 @@ from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, TOPIC_DEFAULTS, BrokerOptions, read_options
 from kafkawire.reference_broker.config.security_options import ListenerSecurityOptions
 from kafkawire.reference_broker.config.security_settings import PREFIX, SecuritySettings, split_listener_options
+from kafkawire.reference_broker.metadata.principal import ANONYMOUS
 from kafkawire.reference_broker.network.connection_limits import read_overrides
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.server import Broker, address_of
@@ -54,9 +56,14 @@ def refused(error: Exception, config: ConfigFile | None) -> Report:
     subject, text = "configuration", str(error)
     if isinstance(error, ConfigurationError):
         error = error if config is None else config.placed(error)
-        subject, text = error.option, f"{error}."
+        subject, text = error.option, _sentence(str(error))
     findings = (Finding(Kind.ERROR, subject, text), *_without_effect(config))
     return Report(None, None, None, (), None, _open_files_max(), (), findings)
+
+
+def _sentence(text: str) -> str:
+    """Return a text with a full stop, unless it ends with a question mark."""
+    return text if text.endswith("?") else f"{text}."
 
 
 def check(settings: StartSettings, config: ConfigFile | None) -> Report:
@@ -92,6 +99,7 @@ def check(settings: StartSettings, config: ConfigFile | None) -> Report:
         *_options(options, is_ephemeral=folder is None),
         *(() if cluster is None else _cluster_options(cluster)),
         *_process(folder),
+        *_idle(broker, config),
         *_without_effect(config),
     ]
     kinds = list(Kind)
@@ -169,7 +177,7 @@ def _limited_addresses(options: BrokerOptions) -> Iterator[Finding]:
     try:
         read_overrides(options.max_connections_per_ip_overrides, address_of)
     except ConfigurationError as error:
-        yield Finding(Kind.ERROR, error.option, f"{error.reason}.")
+        yield Finding(Kind.ERROR, error.option, _sentence(error.reason))
 
 
 def _metrics(options: BrokerOptions) -> Iterator[Finding]:
@@ -206,7 +214,8 @@ def _exposed(listeners: list[Listener], broker: Broker) -> Iterator[Finding]:
             lack = "no login" if listener.has_tls else "no encryption and no login"
             if listener.has_tls:
                 lack += ", and no certificate is required"
-            may = "do what the ACLs allow User:ANONYMOUS" if has_authorizer else "read, write and delete everything"
+            is_limited = has_authorizer and str(ANONYMOUS) not in super_user_names(broker.options.super_users)
+            may = f"do what the ACLs allow {ANONYMOUS}" if is_limited else "read, write and delete everything"
             reason = f"because the protocol {listener.protocol} has {lack}"
             yield Finding(Kind.UNSAFE, subject, f"everyone who can reach {listener.bind} can {may}, {reason}.")
             continue
@@ -273,8 +282,15 @@ def _open_files_max() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
+def _idle(broker: Broker, config: ConfigFile | None) -> Iterator[Finding]:
+    """Yield the options that no listener uses, or that need an authorizer."""
+    for name, reason in broker.idle_options():
+        place = f"{config.path}:{config.lines[name]}: " if config is not None and name in config.options else ""
+        yield Finding(Kind.WITHOUT_EFFECT, f"{place}{name}", f"{reason}.")
+
+
 def _without_effect(config: ConfigFile | None) -> Iterator[Finding]:
     if config is not None:
         for name in sorted(config.without_effect, key=lambda name: config.lines[name]):
             reason = config.without_effect[name].removeprefix("without effect: ")
-            yield Finding(Kind.WITHOUT_EFFECT, f"{config.path}:{config.lines[name]}: {name}", f"{reason}.")
+            yield Finding(Kind.WITHOUT_EFFECT, f"{config.path}:{config.lines[name]}: {name}", _sentence(reason))

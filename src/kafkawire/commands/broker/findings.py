@@ -21,7 +21,7 @@ class Kind(Enum):
     UNSAFE = "unsafe"
     #: The broker would run out of something, or needs attention at the next start.
     WARNING = "warning"
-    #: An entry in the file that this broker ignores.
+    #: An option that this broker ignores, as it is configured.
     WITHOUT_EFFECT = "without effect"
 
 

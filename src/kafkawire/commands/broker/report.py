@@ -16,7 +16,7 @@ _TITLES = {
     Kind.ERROR: "Errors, because of which the broker would not start:",
     Kind.UNSAFE: "Unsafe:",
     Kind.WARNING: "Warnings:",
-    Kind.WITHOUT_EFFECT: "Entries without effect:",
+    Kind.WITHOUT_EFFECT: "Options without effect:",
 }
 
 
