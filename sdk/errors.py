@@ -262,12 +262,14 @@ class ConnectFailed(KafkaWireError):
     """A broker could not be reached, or none of several brokers could be reached.
 
     The message and `__cause__` say why: check the name, the port, the firewall and the address that the broker
-    advertises. Clients that have started try again automatically.
+    advertises. Clients that have started try again automatically. If none of several brokers could be reached, the
+    message has the reason of each, and the cause is the last of them.
 
     Args:
-        address: the address of the attempt.
+        address: the address of the attempt; those of several brokers are separated by commas.
         reason: what went wrong.
-        phase: the phase that failed: "dns", "tcp", "tls", "versions" or "sasl"; None if unknown.
+        phase: the phase that failed: "dns", "tcp", "tls", "versions" or "sasl"; None if unknown, or if several brokers
+            failed in different phases.
     """
 
     retriable = True

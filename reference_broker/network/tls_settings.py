@@ -143,7 +143,8 @@ class ListenerTls:
         key = None if own is None else options.ssl_keystore_key
         checks_hostname = options.ssl_endpoint_identification_algorithm == "https"
         try:
-            context = tls_context(PemFiles(trusted, own, key, password, checks_hostname), is_server=self._is_server)
+            pem = PemFiles(trusted, own, key, password, checks_hostname, "ssl.key.password")
+            context = tls_context(pem, is_server=self._is_server)
             self._certificate = b"" if own is None else _first_certificate(own)
         except ConfigurationError as error:
             is_trust = error.option == "ssl_truststore_location"

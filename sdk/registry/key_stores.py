@@ -19,6 +19,11 @@ __all__ = ["KeyStore", "context_of", "pem_of"]
 #: The types, keyed by file name suffix.
 _BY_SUFFIX: Final = {".pem": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12", ".jks": "JKS"}
 
+#: The start of the first certificate or key in a PEM file, and how many bytes of comments may precede it; `openssl
+#: pkcs12` writes a few lines of them.
+_BEGIN: Final = b"-----BEGIN "
+_BEGINNING_BYTES: Final = 16_384
+
 #: The command that creates a readable file.
 _CONVERT_JKS: Final = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
 _CONVERT_PKCS12: Final = "openssl pkcs12 -in FILE -out FILE.pem"
@@ -55,7 +60,9 @@ def context_of(trusted: KeyStore, own: KeyStore, versions: Collection[str], *, c
     authorities, certificate = pem_of(trusted), pem_of(own)
     try:
         # A PEM file contains both the certificate and the key.
-        context = tls_context(PemFiles(authorities, certificate, None, own.password, checks_hostname))
+        password_option = own.option.replace("location", "password")
+        pem = PemFiles(authorities, certificate, None, own.password, checks_hostname, password_option)
+        context = tls_context(pem)
     except ConfigurationError as error:
         store = trusted if error.option == "ssl_truststore_location" else own
         raise ConfigurationError(store.option, store.location, error.reason) from error.__cause__
@@ -86,10 +93,21 @@ def pem_of(store: KeyStore) -> str | None:
             f"its name does not show its type; set {type_option}, or use one of the suffixes {', '.join(_BY_SUFFIX)}"
         )
         raise ConfigurationError(store.option, store.location, reason)
+    if kind != "PEM" and _is_pem(store.location):
+        reason = f"the file is PEM, not {kind}; set {store.option.replace('location', 'type')}=PEM"
+        raise ConfigurationError(store.option, store.location, reason)
     if kind == "JKS":
         reason = f"JKS key stores are not supported; convert the store: {_CONVERT_JKS}"
         raise ConfigurationError(store.option, store.location, reason)
     return store.location if kind == "PEM" else _from_pkcs12(store.option, store.location, store.password)
+
+
+def _is_pem(location: str) -> bool:
+    try:
+        with open(location, "rb") as file:
+            return _BEGIN in file.read(_BEGINNING_BYTES)
+    except OSError:
+        return False  # the error is reported when the whole file is read
 
 
 def _from_pkcs12(option: str, location: str, password: Secret | None) -> str:

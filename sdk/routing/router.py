@@ -10,7 +10,7 @@ Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
 from kafkawire.sdk.errors import (
@@ -465,9 +465,7 @@ class Router:
         if any(link.state is LinkState.OPENING and now_ms - link.since_ms < IMPATIENT_MS for link in links):
             return None
         if links and len(closed) == len(links) and all(link.attempts.failures for link in links):
-            reasons = "; ".join(str(link.attempts.last_error) for link in links)
-            everywhere = ConnectFailed("any broker", reasons)
-            self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
+            self._refuse(bucket, _none_reached(links), min(link.since_ms for link in links), now_ms)
         if bucket.entries and closed:  # a machine may keep asking for a broker that is gone
             self._links.want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
         return None
@@ -487,6 +485,17 @@ class Router:
                 bucket.entries.append(entry)
             else:
                 self._settle(entry, None, error, now_ms)
+
+
+def _none_reached(links: Collection[Link]) -> ConnectFailed:
+    """Return the error after every broker has failed; its phase is the one in which all of them failed, if it is one."""
+    errors = [link.attempts.last_error for link in links]
+    failed = ConnectFailed("any broker", "; ".join(map(str, errors)))
+    failed.address = ", ".join(str(link.address) for link in links)
+    phases = {error.phase if isinstance(error, ConnectFailed) else None for error in errors}
+    failed.phase = phases.pop() if len(phases) == 1 else None
+    failed.__cause__ = max(links, key=lambda link: link.since_ms).attempts.last_error
+    return failed
 
 
 def _too_late(entry: _Entry, cause: KafkaWireError | None, throttling: str) -> KafkaWireError:

@@ -186,6 +186,27 @@ def test_unusable_key_stores(given: dict[str, Any], option: str, reason: str) ->
     assert caught.value.option == option
 
 
+def test_a_key_store_without_a_usable_key(certificates: Certificates, tmp_path: Path) -> None:
+    """The reason names the broker's options, not the client's."""
+    locked = tmp_path / "locked.pem"
+    locked.write_text(certificates.client_locked_key.read_text() + certificates.client_certificate.read_text())
+    for given, reason in (
+        ({"ssl.keystore.location": str(certificates.broker)}, "the file is PEM, not JKS; set ssl.keystore.type=PEM"),
+        (pem(certificates, **{"ssl.keystore.location": str(locked)}), "ssl.key.password is not given"),
+        (
+            pem(certificates, **{"ssl.keystore.location": str(locked), "ssl.key.password": "wrong"}),
+            "ssl.key.password does not decrypt its private key",
+        ),
+        (
+            pem(certificates, **{"ssl.keystore.location": str(certificates.authority)}),
+            "there is a certificate in it, but no private key",
+        ),
+    ):
+        with pytest.raises(ConfigurationError, match=f"listener EXTERNAL: .*{reason}") as caught:
+            listener_tls(given)
+        assert caught.value.option == "ssl.keystore.location"
+
+
 @pytest.mark.parametrize(
     ("more", "option", "reason"),
     [

@@ -166,8 +166,10 @@ def test_nothing_listens(io: Any) -> None:
         broker = ScriptedBroker()
         broker.stop()
         client = core(broker, io)
-        with pytest.raises(ConnectFailed, match=r"any broker: .*nothing listens"):
+        with pytest.raises(ConnectFailed, match=r"any broker: .*nothing listens") as caught:
             await client.start()
+        assert (caught.value.phase, caught.value.address) == ("tcp", str(BROKER))
+        assert isinstance(caught.value.__cause__, ConnectFailed)
         await client.finish()
 
     asyncio.run(run())

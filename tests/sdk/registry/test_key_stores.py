@@ -43,9 +43,12 @@ def test_a_private_key_with_a_password(certificates: Certificates, tmp_path: Pat
     path = tmp_path / "own.pem"
     path.write_text(certificates.client_locked_key.read_text() + certificates.client_certificate.read_text())
     context(NONE, KeyStore("own", str(path), None, Secret(KEY_PASSWORD)))
-    for password in (None, Secret("wrong")):
-        with pytest.raises(ConfigurationError, match=r"^own=.*own.pem'?: cannot be used"):
-            context(NONE, KeyStore("own", str(path), None, password))
+    for password, reason in (
+        (None, "its private key is encrypted, and own_password is not given"),
+        (Secret("wrong"), "own_password does not decrypt its private key"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"^own_location=.*own.pem'?: cannot be used: {reason}"):
+            context(NONE, KeyStore("own_location", str(path), None, password))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +63,15 @@ def test_a_private_key_with_a_password(certificates: Certificates, tmp_path: Pat
 def test_what_cannot_be_used(tmp_path: Path, name: str, kind: str | None, text: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^the_location=.*: {text}"):
         context(KeyStore("the_location", str(tmp_path / name), kind, None))
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_pem_file_with_another_type(certificates: Certificates, tmp_path: Path, kind: str) -> None:
+    """Kafka's default type is JKS, whatever the name of the file."""
+    path = tmp_path / "own.pem"
+    path.write_text("Bag Attributes\n" + certificates.client.read_text())
+    with pytest.raises(ConfigurationError, match=f"^own_location=.*: the file is PEM, not {kind}; set own_type=PEM$"):
+        context(NONE, KeyStore("own_location", str(path), kind, None))
 
 
 def test_pkcs12_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

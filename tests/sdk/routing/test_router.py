@@ -227,8 +227,27 @@ def test_start_ends_with_the_reasons_once_every_bootstrap_server_has_failed() ->
     with pytest.raises(ConnectFailed, match=r"any broker: .*node-1:9092.*; .*node-2:9092") as caught:
         simulation.call(heartbeat(ANY_BROKER, retries=False))
     assert caught.value.retriable
+    assert caught.value.address == servers.replace(",", ", ")
+    assert isinstance(caught.value.__cause__, ConnectFailed)
+    assert caught.value.__cause__.address in servers
     simulation.down = {1}
     simulation.call(heartbeat_ok(simulation))
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"), [(["tcp"], "tcp"), (["tls", "tls"], "tls"), (["dns", "tcp"], None), ([None, "tcp"], None)]
+)
+def test_the_phase_in_which_every_bootstrap_server_failed(phases: list[str | None], expected: str | None) -> None:
+    """Programs and people look up the phase, so it must not be lost when the failures are summed up."""
+    servers = [address(node) for node in range(1, len(phases) + 1)]
+    failed = iter(phases)
+    simulation = Simulation(Router(options(servers=",".join(map(str, servers))), backoff()))
+    simulation.down = {1, 2}
+    simulation.refusal = lambda where, reason: ConnectFailed(where, reason, next(failed))
+    with pytest.raises(ConnectFailed, match="any broker: ") as caught:
+        simulation.call(heartbeat(ANY_BROKER, retries=False))
+    assert caught.value.phase == expected
+    assert caught.value.address == ", ".join(map(str, servers))
 
 
 def heartbeat_ok(simulation: Simulation) -> Call:

@@ -107,6 +107,7 @@ def test_a_client_that_shows_who_it_is(certificates: Certificates, form: str) ->
         (PemFiles(__file__), "ssl_truststore_location=.*cannot be used"),
         (PemFiles(None, "/nowhere/a.pem"), "ssl_keystore_location='/nowhere/a.pem': cannot be used: .*No such file"),
         (PemFiles(None, "-----BEGIN CERTIFICATE-----\nx"), "ssl_keystore_location='PEM text': cannot be used"),
+        (PemFiles(None, pytest.__file__), "cannot be used: there is no certificate in PEM format in it"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_used(pem: PemFiles, text: str) -> None:
@@ -114,14 +115,38 @@ def test_files_that_cannot_be_used(pem: PemFiles, text: str) -> None:
         tls_context(pem)
 
 
-@pytest.mark.parametrize("password", [None, Secret("hunter2"), Secret("x" * 5000)])
-def test_a_locked_key_without_its_password(certificates: Certificates, password: Secret | None) -> None:
+@pytest.mark.parametrize(
+    ("password", "reason"),
+    [
+        (None, "its private key is encrypted, and ssl_key_password is not given"),
+        (Secret("hunter2"), "ssl_key_password does not decrypt its private key"),
+        (Secret("x" * 5000), "password cannot be longer than"),
+    ],
+)
+def test_a_locked_key_without_its_password(certificates: Certificates, password: Secret | None, reason: str) -> None:
     """Loading fails instead of prompting on the terminal."""
     locked = Secret(certificates.client_locked_key.read_text())
-    with pytest.raises(ConfigurationError, match=r"ssl_keystore_location=.*cannot be used") as caught:
+    with pytest.raises(ConfigurationError, match=f"ssl_keystore_location=.*cannot be used: {reason}") as caught:
         tls_context(PemFiles(None, str(certificates.client_certificate), locked, password))
     assert "hunter2" not in str(caught.value)
     assert "PRIVATE KEY" not in str(caught.value)
+
+
+def test_a_locked_key_in_the_format_before_pkcs8(certificates: Certificates) -> None:
+    """OpenSSL before 3 wrote the keys of `genrsa` and `ecparam` like this."""
+    chain = certificates.client_certificate.read_text()
+    key = Secret("-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nx\n")
+    with pytest.raises(ConfigurationError, match="its private key is encrypted, and ssl_key_password is not given"):
+        tls_context(PemFiles(None, chain, key))
+
+
+def test_no_private_key(certificates: Certificates) -> None:
+    certificate = certificates.client_certificate
+    for own in (str(certificate), certificate.read_text()):
+        with pytest.raises(ConfigurationError, match="used: there is a certificate in it, but no private key in PEM"):
+            tls_context(PemFiles(None, own))
+    with pytest.raises(ConfigurationError, match="used: its key is no private key in PEM format"):
+        tls_context(PemFiles(None, str(certificate), Secret(str(certificate))))
 
 
 def test_a_key_of_another_certificate(certificates: Certificates) -> None:
