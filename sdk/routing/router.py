@@ -488,7 +488,7 @@ class Router:
 
 
 def _none_reached(links: Collection[Link]) -> ConnectFailed:
-    """Return the error after every broker has failed; its phase is the one in which all of them failed, if it is one."""
+    """Return the error after every broker has failed; it has a phase if all of them failed in the same one."""
     errors = [link.attempts.last_error for link in links]
     failed = ConnectFailed("any broker", "; ".join(map(str, errors)))
     failed.address = ", ".join(str(link.address) for link in links)

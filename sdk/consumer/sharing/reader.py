@@ -264,7 +264,7 @@ class ShareReader(Generic[Handed]):
         return records
 
     def _skipped(self, topic: str, count: int) -> None:
-        text = "topic %s: %d records are not handed out, because their acquisition locks have run out or were lost"
+        text = "topic %s: records not handed out, because their acquisition locks have run out or were lost: %d"
         self._lines.warning(topic, self._ledger.clock_ms(), text, topic, count)
 
     # The group's view.

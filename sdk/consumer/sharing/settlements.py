@@ -111,7 +111,9 @@ class Settlements:
         self._errors.record(count, now_ms)
         if isinstance(error, Closed):
             return
-        kinds = Counter(AcknowledgeType(each.type).name.lower() if each.type else "gap" for each in failed)
+        kinds: Counter[str] = Counter()
+        for each in failed:
+            kinds[AcknowledgeType(each.type).name.lower() if each.type else "gap"] += each.count
         shown = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
-        text = "%s: acknowledgements of %d offsets failed (%s), and other consumers may receive the records: %s"
-        self._lines.warning(partition.topic, now_ms, text, partition, count, shown, error)
+        text = "%s: acknowledgements failed (%s), and other consumers may receive the records: %s"
+        self._lines.warning(partition.topic, now_ms, text, partition, shown, error)
