@@ -18,14 +18,19 @@ __all__ = [
     "TRANSACTIONS_GIVEN",
     "TRANSACTIONS_THEN",
     "blocks",
+    "fenced",
     "files",
     "program",
     "run",
+    "section",
 ]
 
 ROOT = Path(__file__).parents[1]
 
 _BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+#: The first line of a block that is a file of its own.
+_NAMED = re.compile(r"# (\w+\.py)\n")
 
 #: The pages with programs, keyed by page name without the folder.
 PAGES = {
@@ -181,14 +186,26 @@ def blocks(page: str) -> list[str]:
 
 
 def program(page: str) -> str:
-    """Return a page's program, between its setup and its checks."""
-    return "\n".join([GIVEN.get(page, SERVERS), *blocks(page), THEN.get(page, "")])
+    """Return a page's program, between its setup and its checks; blocks that are files of their own are left out."""
+    parts = (block for block in blocks(page) if _NAMED.match(block) is None)
+    return "\n".join([GIVEN.get(page, SERVERS), *parts, THEN.get(page, "")])
 
 
 def files(page: str) -> dict[str, str]:
-    """Return the files on a page, keyed by name; each block begins with a file name."""
-    named = (block.partition("\n") for block in blocks(page))
-    return {first.removeprefix("# "): text for first, _, text in named}
+    """Return the files on a page, keyed by name: the blocks that begin with one."""
+    named = ((_NAMED.match(block), block) for block in blocks(page))
+    return {found[1]: block[found.end() :] for found, block in named if found is not None}
+
+
+def section(page: str, title: str) -> str:
+    """Return the text of a section of a page."""
+    text = PAGES[page].read_text("utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def fenced(kind: str, text: str) -> list[str]:
+    """Return the blocks of another kind than Python, such as `sh`."""
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 def run(*arguments: str, folder: Path) -> str:

@@ -9,11 +9,15 @@ checks all of them with mypy and pyright.
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.guide import FRAGMENTS, PAGES, ROOT, blocks, files, program, run
+from tests.guide import FRAGMENTS, PAGES, ROOT, blocks, fenced, files, program, run, section
+from tests.needs import OPENSSL
 
 #: Pages that other modules run.
 ELSEWHERE = {"README", "add-an-api-of-your-own", *(page for page in PAGES if page.startswith("spark"))}
@@ -29,9 +33,35 @@ def test_the_programs_run(page: str, tmp_path: Path) -> None:
 
 
 def test_the_test_suite_passes(tmp_path: Path) -> None:
+    OPENSSL.require()
     for name, text in files("testing").items():
         (tmp_path / name).write_text(text)
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=tmp_path)
+
+
+def test_the_secured_broker(tmp_path: Path) -> None:
+    """Its commands, its file and its programs work in this order; only the ports are free ones."""
+    OPENSSL.require()
+    page = section("security", "A secured broker")
+    certificate, broker = fenced("sh", page)
+    (properties,) = fenced("properties", page)
+    (tmp_path / "secured.properties").write_text(re.sub(r":909[23]", ":0", properties))
+    subprocess.run(["sh", "-ec", certificate], check=True, capture_output=True, cwd=tmp_path)
+    check, start = ([sys.executable, "-m", *line.split()] for line in broker.splitlines())
+    checked = subprocess.run(check, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert "Warnings:" not in checked
+    assert "Options without effect:" not in checked
+    assert "listener " not in checked, "nothing is unsafe about the listeners"
+    with subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        try:
+            assert process.stdout is not None
+            admin, clients = re.findall(r"(?:ADMIN|CLIENTS)://(\S+?),? ", process.stdout.readline())
+            for name, text in files("security").items():
+                (tmp_path / name).write_text(text.replace("127.0.0.1:9092", admin).replace("localhost:9093", clients))
+            run("first_user.py", folder=tmp_path)
+            assert "offset=0" in run("orders.py", folder=tmp_path)
+        finally:
+            process.kill()
 
 
 def test_the_topics_of_tests_differ(tmp_path: Path) -> None:

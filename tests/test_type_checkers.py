@@ -26,6 +26,7 @@ def programs() -> dict[str, str]:
         "type_variables.py": test_type_variables.PROGRAM,
         **{f"page_{page.replace('-', '_')}.py": guide.program(page) for page in pages},
         **guide.files("testing"),
+        **guide.files("security"),
         **{path.name: path.read_text("utf-8") for path in EXAMPLES.glob("*.py")},
     }
 

@@ -1,7 +1,7 @@
 """Options that were given and have no effect, because no listener uses them, or there is no authorizer.
 
-Apache Kafka ignores them silently. Whoever set them expects encryption, logins or ACLs, so the broker names them when
-it starts, and so does `kafkawire broker --check`. Options for a listener that does not exist are refused
+Apache Kafka ignores them silently. An administrator who sets them expects encryption, logins or ACLs, so the broker
+names them when it starts, and so does `kafkawire broker --check`. Options for a listener that does not exist are refused
 (`security_settings.py`).
 """
 

@@ -4,8 +4,8 @@
         host, port = broker.bootstrap.split(":")
 
 The broker's files are in Kafka's own formats, on disk or, with `ephemeral=True`, in memory. `kill` and `start` show how
-a client copes with a crash. TLS and SASL are not supported yet; docs/roadmap.md lists missing features. `Cluster`
-starts several brokers and a ZooKeeper server; import `kafka_cluster` in conftest.py to use a cluster as a fixture.
+a client copes with a crash. docs/guide/testing.md shows a broker with TLS and logins. `Cluster` starts several brokers
+and a ZooKeeper server; import `kafka_cluster` in conftest.py to use a cluster as a fixture.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def test_records_without_a_lock_are_not_handed_out(caplog: pytest.LogCaptureFixt
     assert bench.take().record.value == b"d"
     late.is_lost = True
     assert bench.reader.take() is None
-    assert "topic t: records not handed out, because their acquisition locks have run out or were lost: 2" in caplog.text
+    assert "t: records not handed out, because their acquisition locks have run out or were lost: 2" in caplog.text
 
 
 def test_records_of_other_topics_are_released() -> None:
