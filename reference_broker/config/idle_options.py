@@ -1,8 +1,8 @@
 """Options that were given and have no effect, because no listener uses them, or there is no authorizer.
 
 Apache Kafka ignores them silently. An administrator who sets them expects encryption, logins or ACLs, so the broker
-names them when it starts, and so does `kafkawire broker --check`. Options for a listener that does not exist are refused
-(`security_settings.py`).
+names them when it starts, and so does `kafkawire broker --check`. Options for a listener that does not exist are
+refused (`security_settings.py`).
 """
 
 from __future__ import annotations
