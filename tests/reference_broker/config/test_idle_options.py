@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ SCRAM = {
 
 def idle(certificates: Certificates, protocol: str, **given: str) -> dict[str, str]:
     """Return the idle options of a broker with a listener A, and why they are idle."""
-    options: dict[str, object] = {"listeners": "A://localhost:0", "listener.security.protocol.map": f"A:{protocol}"}
+    options: dict[str, Any] = {"listeners": "A://localhost:0", "listener.security.protocol.map": f"A:{protocol}"}
     if protocol.endswith("SSL"):
         options |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.broker)}
     if protocol.startswith("SASL"):
