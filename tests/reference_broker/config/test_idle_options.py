@@ -23,7 +23,7 @@ SCRAM = {
 }
 
 
-def idle(certificates: Certificates, protocol: str, **given: str) -> dict[str, str]:
+def idle(certificates: Certificates, protocol: str, **given: Any) -> dict[str, str]:
     """Return the idle options of a broker with a listener A, and why they are idle."""
     options: dict[str, Any] = {"listeners": "A://localhost:0", "listener.security.protocol.map": f"A:{protocol}"}
     if protocol.endswith("SSL"):
