@@ -75,7 +75,8 @@ def test_configuration_file(tmp_path):
     config = tmp_path / "server.properties"
     data = tmp_path / "data"
     config.write_text(
-        f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0\nlistener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT\nadvertised.listeners=OUT://example:0\n"
+        "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0\nadvertised.listeners=OUT://example:0\n"
+        "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT\n"
         f"log.dirs={data}\nnum.io.threads=8\nnode.id=5\nno.such.thing=10\n"
     )
     with running("--config", str(config), "--option", "node.id=6") as (process, line):
