@@ -108,6 +108,11 @@ def _login(listener: Listener, settings: SecuritySettings) -> Login:
     elif JAAS not in given:
         reason = f"listener {listener.name}: needed for connections between brokers"
         raise ConfigurationError(full_name, None, reason)
+    enabled = settings.of(listener.name).mechanisms
+    if mechanism not in enabled:  # the other brokers, which have the same options, would refuse every login
+        full_name = settings.full_name(listener.name, _MECHANISM)
+        reason = f"listener {listener.name}: expected one of sasl.enabled.mechanisms, {', '.join(enabled) or 'none'}"
+        raise ConfigurationError(full_name, mechanism, reason)
     try:
         return known.begin(mechanism, _login_module(listener, known.module, given), given)
     except (OSError, ValueError, KeyError) as error:

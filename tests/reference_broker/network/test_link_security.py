@@ -23,12 +23,14 @@ from tests.certificates import Certificates
 
 ADDRESS = Address("localhost", 0)
 
+ALL = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,GSSAPI"}
+
 SECURITY = "org.apache.kafka.common.security."
 
 
 def security(given: dict[str, Any], protocol: str = "SASL_PLAINTEXT") -> LinkSecurity:
     listener = Listener("BROKERS", ADDRESS, ADDRESS, protocol)
-    own, of_listeners = split_listener_options(given)
+    own, of_listeners = split_listener_options(ALL | given)
     return link_security(listener, SecuritySettings(read_options(own), of_listeners, [listener]))
 
 
@@ -58,6 +60,16 @@ def test_scram(mechanism: str) -> None:
     module = 'scram.ScramLoginModule required username="admin" password="hunter2"'
     assert first_message(mechanism, f"{module};").startswith(b"n,,n=admin,r=")
     assert first_message(mechanism, f'{module} tokenauth="true";').endswith(b",tokenauth=true")
+
+
+def test_a_mechanism_that_the_listener_does_not_offer() -> None:
+    """As in Kafka, the broker does not start: the others have the same options, and could not log in to it."""
+    name = "listener.name.brokers.plain.sasl.jaas.config"
+    module = f'{SECURITY}plain.PlainLoginModule required username="admin" password="hunter2";'
+    given = {"sasl.mechanism.inter.broker.protocol": "PLAIN", name: module, "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    with pytest.raises(ConfigurationError, match=r"BROKERS: expected one of sasl\.enabled\.mechanisms, SCRAM-SHA-256"):
+        security(given)
+    assert security({**given, "listener.name.brokers.sasl.enabled.mechanisms": "PLAIN"}).login is not None
 
 
 def test_oauthbearer() -> None:
