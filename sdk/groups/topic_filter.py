@@ -28,10 +28,11 @@ _QUOTES: Final = "\"'"
 
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
-#: A character class that contains another one or an intersection; the text before it is skipped.
-_NESTED_CLASS: Final = re.compile(
-    r"(?:[^\[\\]|\\.|\[(?:[^\]\[\\&]|\\.|&(?!&))*+\])*+\[(?:[^\]\[\\&]|\\.|&(?!&))*+(?:\[|&&)", re.DOTALL
-)
+_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
+
+#: In an expression without escapes, a character class that contains another one or an intersection. Up to Python 3.11.4,
+#: `re` sometimes matches possessive quantifiers wrongly, so one expression for both would not do.
+_NESTED_CLASS: Final = re.compile(r"\[[^\]]*(?:\[|&&)")
 
 
 class FilterKind(Enum):
@@ -68,7 +69,7 @@ class TopicFilter:
         if len(expression) > EXPRESSION_CHARACTERS_MAX:
             reason = f"has {len(expression)} characters, but at most {EXPRESSION_CHARACTERS_MAX} are allowed"
             raise ConfigurationError(kind.value, f"{expression[:60]}…", reason)
-        if _NESTED_CLASS.match(self.expression):
+        if _NESTED_CLASS.search(_ESCAPE.sub("_", self.expression)):
             raise ConfigurationError(kind.value, self.expression, "a character class must not contain [ or &&")
         try:
             self._regex = re.compile(self.expression, re.ASCII)
