@@ -90,6 +90,16 @@ def with_checked_output(program: str, run: Callable[[], int], *, is_service: boo
         if output is not None:
             output.is_dropped = True  # a discarded buffer would try to write the rest of its data again
             sys.stdout = before
+        _drop_unwritten_errors()
+
+
+def _drop_unwritten_errors() -> None:
+    """Give up lines on standard error that nobody reads; otherwise, Python would end with its own status, 120."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):  # its reader is gone, or it is closed
+            sys.stderr = None
 
 
 def _checked(stdout: Any, is_service: bool) -> _Output | None:
