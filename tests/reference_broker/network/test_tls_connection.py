@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 
 import pytest
 
@@ -165,8 +166,8 @@ def test_client_that_no_rule_names_is_refused(server: ssl.SSLContext, trusting: 
         bench = TlsBench(server, trusting)
         bench.refuses = "no rule"
         await bench.accept()
-        with pytest.raises(ssl.SSLEOFError):
-            await bench.client.read(1)
+        with suppress(ssl.SSLEOFError):  # Python 3.11.2 does not raise it
+            assert await bench.client.read(1) == b""
         assert bench.refused == ["no rule"]
         await bench.until(lambda: bench.was_gone)
         bench.end()
