@@ -1,4 +1,4 @@
-"""Find the names that a user probably meant, for errors about unknown names."""
+"""Find the names that a user probably meant, for errors about unknown names and about objects in place of names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-__all__ = ["did_you_mean", "nearest"]
+__all__ = ["did_you_mean", "nearest", "pass_its"]
 
 #: The number of characters of each name that are compared: the time grows with its square. No option, message or field
 #: has a name this long, and topic names that differ only after that many characters are unlikely to be typos.
@@ -36,3 +36,15 @@ def did_you_mean(given: str, names: Iterable[str], most: int = 1, likeness: floa
     """Return the end of an error about a name, `; did you mean …?`, or "" if no name is similar. See `nearest`."""
     near = nearest(given, names, most, likeness)
     return f"; did you mean {', '.join(near)}?" if near else ""
+
+
+def pass_its(given: object, names: Iterable[str]) -> str:
+    """Return the end of an error about an object in place of a name, `; pass its …`; "" if it has no such attribute.
+
+    Args:
+        given: the object.
+        names: the attributes that may hold the name, with the likeliest first.
+    """
+    found = (name for name in names if name.isidentifier() and isinstance(getattr(given, name, None), str))
+    name = next(found, None)
+    return "" if name is None else f"; pass its {name}"

@@ -95,8 +95,7 @@ def _checked_filters(given: Iterable[Any]) -> list[AclBindingFilter]:
 
 
 def _several(given: tuple[Any, ...], kind: type[Any]) -> Iterable[Any]:
-    # A named tuple is an iterable, too; one of another kind is refused as a whole.
-    return given_several(given, lambda value: isinstance(value, kind) or hasattr(value, "_fields"))
+    return given_several(given, lambda value: isinstance(value, kind))
 
 
 def _checked(name: str, given: Any, kind: type[T]) -> T:

@@ -22,6 +22,7 @@ from kafkawire.sdk.client.arguments import (
     checked_partitions,
     checked_text,
     given_several,
+    is_several,
     is_text,
 )
 from kafkawire.sdk.client.option_values import ISOLATION_LEVELS
@@ -99,7 +100,7 @@ def checked_new_partitions(given: object) -> dict[str, NewPartitions]:
         name = checked_topic(key)
         wanted = value if isinstance(value, NewPartitions) else NewPartitions(value)
         count = checked_number(f"total_count of {name}", wanted.total_count, 1, MAX_INT32)
-        if not isinstance(wanted.assignments, Iterable) or is_text(wanted.assignments):
+        if not is_several(wanted.assignments):
             text = f"expected node ids for each new partition, got {quoted(wanted.assignments, 100)}"
             raise LocalProtocolError(f"assignments of {name}: {text}")
         what = f"a new partition of {name}"
@@ -207,7 +208,7 @@ def checked_words(what: str, given: object) -> list[str]:
     Raises:
         LocalProtocolError: the value is not an iterable of strings.
     """
-    if not isinstance(given, Iterable) or is_text(given):
+    if not is_several(given):
         raise LocalProtocolError(f"{what}: expected several strings, got {quoted(given, 100)}")
     return list(dict.fromkeys(checked_text(f"one of {what}", each) for each in given))
 
@@ -223,7 +224,7 @@ def checked_numbers(what: str, given: object, last: int) -> list[int]:
     Raises:
         LocalProtocolError: the value is not an iterable of such numbers.
     """
-    if not isinstance(given, Iterable) or is_text(given):
+    if not is_several(given):
         raise LocalProtocolError(f"{what}: expected several integers, got {quoted(given, 100)}")
     return list(dict.fromkeys(checked_number(f"one of {what}", each, 0, last) for each in given))
 
@@ -234,7 +235,7 @@ def checked_topic_ids(given: object) -> list[bytes]:
     Raises:
         LocalProtocolError: the value is not an iterable of topic ids, as bytes or as Kafka's text form.
     """
-    if not isinstance(given, Iterable) or is_text(given):
+    if not is_several(given):
         raise LocalProtocolError(f"topic_ids: expected several topic ids, got {quoted(given, 100)}")
     checked = []
     for each in given:
@@ -290,7 +291,7 @@ def checked_config_changes(given: object) -> list[ConfigChange]:
     """
     if isinstance(given, Mapping):
         return [_checked_change(name, value, _SET_OR_DELETE[value is None]) for name, value in given.items()]
-    if not isinstance(given, Iterable) or is_text(given):
+    if not is_several(given):
         text = "expected a mapping of names to values, or ConfigChanges"
         raise LocalProtocolError(f"changes: {text}, got {quoted(given, 100)}")
     changes = list(given)
@@ -432,6 +433,6 @@ def _checked_config_resource(given: object) -> ConfigResource:
 
 
 def _checked_replicas(what: str, nodes: object) -> tuple[int, ...]:
-    if not isinstance(nodes, Iterable) or is_text(nodes):
+    if not is_several(nodes):
         raise LocalProtocolError(f"replicas of {what}: expected node ids, got {quoted(nodes, 100)}")
     return tuple(checked_number(f"replica of {what}", node, 0, MAX_INT32) for node in nodes)

@@ -3,11 +3,11 @@
 Source: KIP-546; `org.apache.kafka.common.quota` in Apache Kafka.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kafkawire.sdk.client.arguments import checked_mapping, checked_text, given_several, is_text
+from kafkawire.sdk.client.arguments import checked_mapping, checked_text, given_several, is_several
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import QUOTA_CLIENT_ID, QUOTA_IP, QUOTA_USER, QuotaMatchType
 from kafkawire.sdk.protocol.values import quoted
@@ -121,7 +121,7 @@ def checked_filter(given: object) -> ClientQuotaFilter:
         return ClientQuotaFilter()
     if not isinstance(given, ClientQuotaFilter):
         raise LocalProtocolError(f"filter: expected a ClientQuotaFilter, got {quoted(given, 100)}")
-    if not isinstance(given.components, Iterable) or is_text(given.components):
+    if not is_several(given.components):
         text = f"expected ClientQuotaFilterComponents, got {quoted(given.components, 100)}"
         raise LocalProtocolError(f"components: {text}")
     components = tuple(_checked_component(each) for each in given.components)

@@ -8,10 +8,9 @@ Source: KIP-48, KIP-373 (tokens for other principals).
 
 import base64
 import binascii
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkawire.sdk.client.arguments import checked_text, is_text
+from kafkawire.sdk.client.arguments import checked_text, is_several
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.secret import HIDDEN, Secret
@@ -76,7 +75,7 @@ def checked_principals(what: str, given: object) -> list[Principal]:
     Raises:
         LocalProtocolError: the value is not an iterable of principals.
     """
-    if not isinstance(given, Iterable) or is_text(given):
+    if not is_several(given):
         raise LocalProtocolError(f"{what}: expected principals such as ['User:alice'], got {quoted(given, 100)}")
     return [checked_principal(what, each) for each in given]
 

@@ -5,18 +5,20 @@ public method checks its partitions, offsets, times, limits and names with these
 a partition, and any integer type except bool as a number.
 
 A method that takes several values of a kind accepts them as separate arguments, `pause(a, b)`, or as one iterable,
-`pause([a, b])`: other clients support one form or the other; here, the two are equivalent.
+`pause([a, b])`: other clients support one form or the other; here, the two are equivalent. A named tuple is never taken
+for such an iterable: of a `GroupListing`, only one of the strings is the name of a group.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from kafkawire.sdk.client.integers import plain_integer
 from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+from kafkawire.sdk.near_names import pass_its
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
@@ -40,7 +42,9 @@ __all__ = [
     "checked_timeout_ms",
     "checked_times",
     "given_several",
+    "is_several",
     "is_text",
+    "is_text_or_mapping",
 ]
 
 #: The largest partition number or node id; both take 4 bytes on the wire.
@@ -93,7 +97,8 @@ def checked_text(what: str, given: object) -> str:
         LocalProtocolError: the value is not a string.
     """
     if not isinstance(given, str):
-        raise LocalProtocolError(f"{what}: expected a string, got {quoted(given, 100)}")
+        advice = "; pass its keys, as a list" if isinstance(given, Mapping) else pass_its(given, (what, "name"))
+        raise LocalProtocolError(f"{what}: expected a string, got {quoted(given, 100)}{advice}")
     return given
 
 
@@ -102,16 +107,30 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
     Args:
         given: the positional arguments.
-        is_one: returns whether an iterable is itself a single value, such as a string or a named tuple.
+        is_one: returns whether an iterable is itself a single value, such as a string; a named tuple always is.
     """
-    if len(given) == 1 and not is_one(given[0]) and isinstance(given[0], Iterable):
+    if len(given) == 1 and not is_one(given[0]) and not _is_named_tuple(given[0]) and isinstance(given[0], Iterable):
         return list(given[0])
     return list(given)
+
+
+def is_several(given: object) -> TypeGuard[Iterable[Any]]:
+    """Return whether a value is an iterable of values, and neither text, nor a mapping, nor a named tuple."""
+    return isinstance(given, Iterable) and not is_text_or_mapping(given) and not _is_named_tuple(given)
 
 
 def is_text(given: object) -> bool:
     """Return whether a value is a string, or bytes meant as a string: a single value, not an iterable of characters."""
     return isinstance(given, str | bytes | bytearray | memoryview)
+
+
+def is_text_or_mapping(given: object) -> bool:
+    """Return whether a value is text, or a mapping, whose keys may be names but may also be anything else."""
+    return is_text(given) or isinstance(given, Mapping)
+
+
+def _is_named_tuple(given: object) -> bool:
+    return isinstance(given, tuple) and hasattr(given, "_fields")
 
 
 def checked_names(what: str, given: tuple[Any, ...]) -> list[str]:
@@ -124,7 +143,7 @@ def checked_names(what: str, given: tuple[Any, ...]) -> list[str]:
     Raises:
         LocalProtocolError: a name is not a string.
     """
-    return [checked_text(what, name) for name in given_several(given, is_text)]
+    return [checked_text(what, name) for name in given_several(given, is_text_or_mapping)]
 
 
 def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from kafkawire.sdk.client.arguments import MAX_INT32, checked_number
+from kafkawire.sdk.client.arguments import MAX_INT32, checked_number, is_several
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.records import HeadersLike
@@ -152,12 +152,12 @@ def check_callback(name: str, given: object) -> None:
 
 
 def checked_values(given: object) -> Iterator[Any]:
-    """Return the values of many records, but reject strings, bytes and mappings, whose items are not records.
+    """Return the values of many records; reject text, bytes, mappings and named tuples, whose items are not records.
 
     Raises:
         LocalProtocolError: the argument is a single value, or not iterable.
     """
-    if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
+    if not is_several(given):
         reason = f"expected an iterable of values, got {quoted(given, 100)}; use send for a single value"
         raise LocalProtocolError(f"values: {reason}")
     return iter(given)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.near_names import pass_its
 from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["LEGAL_NAME", "checked_topic", "checked_topics", "is_legal_name"]
@@ -33,8 +34,10 @@ def checked_topic(name: object) -> str:
         LocalProtocolError: the name is invalid.
     """
     if not isinstance(name, str):
-        many = "; pass several as separate arguments or in a list" if isinstance(name, list | tuple | set) else ""
-        raise LocalProtocolError(f"topic {quoted(name, 100)}: expected a string, got {type(name).__name__}{many}")
+        advice = pass_its(name, ("name", "topic"))
+        if not advice and isinstance(name, list | tuple | set):
+            advice = "; pass several as separate arguments or in a list"
+        raise LocalProtocolError(f"topic {quoted(name, 100)}: expected a string, got {type(name).__name__}{advice}")
     if not is_legal_name(name):
         hint = "; the servers are the first argument" if ":" in name else ""
         if name.startswith("^"):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from kafkawire.sdk.admin.descriptions import GroupListing
 from kafkawire.sdk.client.arguments import (
     checked_end,
     checked_mapping,
@@ -23,9 +24,11 @@ from kafkawire.sdk.client.arguments import (
     checked_text,
     checked_timeout_ms,
     checked_times,
+    is_several,
 )
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.topics import checked_topic
 
 T0 = TopicPartition("t", 0)
 LAST = (1 << 63) - 1
@@ -36,6 +39,18 @@ class Number:
 
     def __index__(self) -> int:
         return 7
+
+
+LISTING = GroupListing("g", "consumer", "Empty", "classic")
+
+
+class Named(NamedTuple):
+    name: str
+
+
+def names_of_groups(given: object) -> list[str]:
+    assert isinstance(given, tuple)
+    return checked_names("group_id", given)
 
 
 def times_of_an_admin(given: object) -> dict[TopicPartition, int]:
@@ -102,6 +117,14 @@ def test_what_is_right(check: Callable[[object], Any], given: object, result: ob
         (checked_timeout_ms, 0.5, "timeout_ms: expected an integer, got 0.5"),
         (lambda given: checked_text("group_id", given), 5, "group_id: expected a string, got 5"),
         (lambda given: checked_names("key", given), (5,), "key: expected a string, got 5"),
+        *(
+            (names_of_groups, given, f"group_id: expected a string, got {LISTING}; pass its group_id")
+            for given in ((LISTING,), ([LISTING],), (LISTING, "g"))
+        ),
+        (names_of_groups, (Named("g"),), "group_id: expected a string, got Named(name='g'); pass its name"),
+        (names_of_groups, ({"g": 1},), "group_id: expected a string, got {'g': 1}; pass its keys, as a list"),
+        (names_of_groups, (b"g",), "group_id: expected a string, got b'g'"),
+        (checked_topic, Named("t"), "topic Named(name='t'): expected a string, got Named; pass its name"),
         (lambda given: checked_mapping("configs", given), 5, "configs: expected a mapping, got 5"),
         (lambda given: checked_number("n", given, 1, 2), 3, "n: expected 1 to 2, got 3"),
     ],
@@ -110,3 +133,13 @@ def test_what_is_wrong(check: Callable[[object], Any], given: object, message: s
     with pytest.raises(LocalProtocolError) as caught:
         check(given)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("given", [["a"], ("a",), {"a"}, iter("a"), {"a": 1}.keys()])
+def test_several_values(given: object) -> None:
+    assert is_several(given)
+
+
+@pytest.mark.parametrize("given", ["a", b"a", {"a": 1}, LISTING, Named("a"), T0, 5, None])
+def test_what_is_not_taken_for_several_values(given: object) -> None:
+    assert not is_several(given)
