@@ -122,7 +122,7 @@ class Operations:
             retries=retries,
             final=final,
         )
-        promise: Promise[Response] = Promise(call.cancel)
+        promise: Promise[Response] = Promise(lambda: self.router.withdraw(call))
         self.router.submit(call, monotonic_ms())
         self.wake()
         return await promise

@@ -254,7 +254,7 @@ class ConsumerCore:
 
     def look_up(self, times: Mapping[TopicPartition, int]) -> Promise[dict[TopicPartition, OffsetAndTimestamp]]:
         """Look up each partition's first record at or after a time, or at an `OffsetTimestamp`."""
-        return self.driver.ask(lambda promise, now_ms: self._queries.ask(times, promise, now_ms))
+        return self.driver.ask(lambda promise, now_ms: self._queries.ask(times, promise, now_ms), is_query=True)
 
     def partitions_for(self, topic: str) -> Promise[list[TopicPartition]]:
         """Look up the current partitions of a topic."""

@@ -113,6 +113,7 @@ class Call(Generic[Answer]):
         error: why the call failed; None if it succeeded.
         done: whether the call has ended.
         next_poll: when to poll the call's machine after the response; `on_done` may change this.
+        number: identifies the call at its router.
     """
 
     __slots__ = (
@@ -122,6 +123,7 @@ class Call(Generic[Answer]):
         "done",
         "error",
         "final",
+        "number",
         "on_done",
         "pauses",
         "purpose",
@@ -162,6 +164,7 @@ class Call(Generic[Answer]):
         self.result: Answer | None = None
         self.error: KafkaWireError | None = None
         self.done = False
+        self.number = 0
         self.next_poll: NextPoll = NextPoll.SOON
 
     def __str__(self) -> str:
@@ -192,5 +195,8 @@ class Call(Generic[Answer]):
             self.on_done(self, now_ms)
 
     def cancel(self) -> None:
-        """Abandon the call: it is not retried, any response is dropped, and `on_done` is not called."""
+        """Abandon the call: it is not sent again, any response is dropped, and `on_done` is not called.
+
+        `Router.withdraw` also frees its place at the router at once.
+        """
         self.done = True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from heapq import heappop, heappush
 
 from kafkawire.sdk.errors import (
@@ -144,7 +145,7 @@ class Router:
             raise Closed(f"the {self._owner.name} was closed") from self._closed
         if len(self._unsettled) >= MAX_CALLS:
             raise LocalProtocolError(f"too many calls: {MAX_CALLS} have not ended yet")
-        number = self._number()
+        number = call.number = self._number()
         attempts = Attempts(self._backoff, call.deadline_ms, final=call.final, pauses=call.pauses)
         entry = _Entry(call, number, attempts, now_ms)
         self._unsettled[number] = entry
@@ -159,6 +160,23 @@ class Router:
                 self._actions.append(self._sent(entry, link, now_ms))
                 return
         self._enqueue(entry, now_ms)
+
+    def withdraw(self, call: Call) -> None:
+        """Cancel a call: it is not sent, unless it was sent already, and does not count as unsettled."""
+        call.cancel()
+        entry = self._unsettled.pop(call.number, None)
+        if entry is None:
+            return
+        bucket = self._buckets.get((call.target, call.purpose))
+        if bucket is not None:
+            with suppress(ValueError):  # it is in flight, or waits for its next attempt
+                bucket.entries.remove(entry)
+        for action in self._actions:
+            if isinstance(action, Send) and action.call is call and entry.link is not None:
+                self._actions.remove(action)
+                del self._in_flight[call]
+                entry.link.in_flight -= 1
+                return
 
     def reach(self, node_id: int, now_ms: int) -> Link | None:
         """Return the link for data to a broker if it accepts calls now; otherwise request that it be opened.
@@ -237,7 +255,11 @@ class Router:
         if self._deadlines and self._deadlines[0][0] <= now_ms:
             self._expire(now_ms)
         while self._later and self._later[0][0] <= now_ms:
-            self._enqueue(heappop(self._later)[2], now_ms)
+            entry = heappop(self._later)[2]
+            if entry.call.done:
+                self._unsettled.pop(entry.number, None)
+            else:
+                self._enqueue(entry, now_ms)
         self._refresh_ms = self._refresh.poll(now_ms)
         actions, self._actions = self._actions, []
         before = -1

@@ -229,15 +229,20 @@ class Driver(Generic[AnyLink, AnyCall]):
                 self._steps.remove(step)
                 raise
 
-    def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
+    def ask(self, step: Callable[[Promise[Result], int], None], *, is_query: bool = False) -> Promise[Result]:
         """Run a step that settles a promise on the driver's loop; an error that it raises also settles the promise.
 
         Any error other than a `KafkaWireError` is a defect and ends the client.
 
+        Args:
+            step: the step.
+            is_query: whether the promise fails if an await of it is cancelled, because only that caller wants the
+                answer; the machine then stops looking for it.
+
         Raises:
             Closed: the driver has ended.
         """
-        promise: Promise[Result] = Promise()
+        promise: Promise[Result] = Promise((lambda: promise.fail(_cancelled())) if is_query else None)
 
         def settle(now_ms: int) -> None:
             try:
@@ -254,10 +259,19 @@ class Driver(Generic[AnyLink, AnyCall]):
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
         """Run a coroutine on the driver's loop; its result or error settles the promise.
 
+        If an await of the promise is cancelled, so is the coroutine: what it has not sent by then is never sent.
+
         Raises:
             Closed: the driver has ended.
         """
-        promise: Promise[Result] = Promise()
+        task: asyncio.Task[None] | None = None
+
+        def cancel() -> None:
+            promise.fail(_cancelled())
+            if task is not None:
+                self._cancel(task)
+
+        promise: Promise[Result] = Promise(cancel)
 
         def give_up(*_: object) -> None:
             # The driver cancels its tasks as it ends. A task that has not begun leaves `work` open and the promise
@@ -266,12 +280,16 @@ class Driver(Generic[AnyLink, AnyCall]):
             promise.fail(Closed(str(self._ended or self._without_loop())))
 
         def step(now_ms: int) -> None:
-            if self._ended is not None:
+            nonlocal task
+            if self._ended is not None or promise.done:
                 give_up()
-            else:
-                self._performed[promise] = work
-                promise.add_done_callback(partial(self._performed.pop, promise))
-                self._start_task(self._perform(work, promise)).add_done_callback(give_up)
+                return
+            self._performed[promise] = work
+            promise.add_done_callback(partial(self._performed.pop, promise))
+            task = self._start_task(self._perform(work, promise))
+            task.add_done_callback(give_up)
+            if promise.done:  # another thread has just cancelled it
+                task.cancel()
 
         try:
             self.run(step)
@@ -291,6 +309,14 @@ class Driver(Generic[AnyLink, AnyCall]):
             raise self._ended.again()
         if self._ended is not None:
             raise Closed(str(self._ended)) from self._ended
+
+    def _cancel(self, task: asyncio.Task[None]) -> None:
+        """Cancel a task from any thread."""
+        if get_ident() == self._thread:
+            task.cancel()
+        elif self._loop is not None:
+            with suppress(RuntimeError):  # the loop was closed, and so nothing on it runs
+                self._loop.call_soon_threadsafe(task.cancel)
 
     # On the driver's loop.
 
@@ -508,3 +534,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         failure = KafkaWireError(f"the {self._owner.name} has ended because of a defect: {defect!r}")
         failure.__cause__ = defect
         return failure
+
+
+def _cancelled() -> KafkaWireError:
+    """Return the error of a promise whose caller was cancelled; nobody sees it unless others await the promise too."""
+    return LocalProtocolError("the caller was cancelled")

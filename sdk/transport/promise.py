@@ -29,7 +29,8 @@ class Promise(Generic[Result]):
     """A result that may not exist yet.
 
     Args:
-        on_cancel: called when an await of the promise is cancelled; None for no effect.
+        on_cancel: called when an await of the promise is cancelled, or interrupted by a signal handler that raises;
+            None for no effect.
     """
 
     __slots__ = ("_callbacks", "_on_cancel", "_settled")
@@ -68,12 +69,13 @@ class Promise(Generic[Result]):
     def __await__(self) -> Generator[Any, None, Result]:
         if not self.done:
             loop = asyncio._get_running_loop()
-            if loop is None:
-                return self.wait()
             try:
-                yield from self._future(loop).__await__()
-            except asyncio.CancelledError:
-                if self._on_cancel is not None:
+                if loop is None:
+                    self._block(None)
+                else:
+                    yield from self._future(loop).__await__()
+            except BaseException:  # such as `CancelledError` or, without a loop, `KeyboardInterrupt`
+                if self._on_cancel is not None and not self.done:
                     self._on_cancel()
                 raise
         return self._outcome()

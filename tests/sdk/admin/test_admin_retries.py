@@ -218,6 +218,53 @@ def test_a_cancelled_call_leaves_the_admin_in_order() -> None:
 
 
 @pytest.mark.usefixtures("time_skips")
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_a_cancelled_change_that_was_not_sent_is_never_sent(io: Any) -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        received: list[Request] = []
+        broker.responders[ApiKey.DELETE_TOPICS] = received.append  # type: ignore[assignment]  # there is no response
+        async with admin(broker, io=io) as client:
+            await client.list_topics()
+            broker.stop()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await client.delete_topics("t")
+            core = client._running()
+            broker.start()
+            assert await client.list_topics()
+            assert not received
+            assert "delete_topics" not in str(core.driver._performed)
+            assert not [entry.call for entry in core.router._unsettled.values() if "DeleteTopics" in str(entry.call)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("time_skips")
+def test_calls_that_were_given_up_leave_no_tasks() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        for key in (ApiKey.FIND_COORDINATOR, ApiKey.LIST_OFFSETS, ApiKey.LIST_GROUPS):
+            broker.responders[key] = lambda request: None
+        async with admin(broker) as client:
+            await client.list_topics()
+            before = len(asyncio.all_tasks())
+            for call in (
+                lambda: client.describe_groups("g"),
+                lambda: client.list_offsets({T0: 1}),
+                client.list_groups,
+                lambda: client.lag("g"),
+            ):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await call()
+            await client.list_topics()
+            assert len(asyncio.all_tasks()) == before
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("time_skips")
 def test_a_silent_broker_does_not_outlast_the_limit() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})

@@ -144,6 +144,45 @@ def test_a_cancelled_call_is_forgotten(simulation: Simulation) -> None:
     assert simulation.router._unsettled == {}
 
 
+def test_a_withdrawn_call_that_was_not_sent_is_never_sent(simulation: Simulation) -> None:
+    simulation.run(100)
+    received: list[object] = []
+
+    def note(request: Message, version: int) -> Message:
+        received.append(request)
+        return HeartbeatResponse()
+
+    simulation.handlers[HeartbeatRequest] = note
+    router, now_ms = simulation.router, simulation.now_ms
+    at_once, behind, first = heartbeat(Node(1)), heartbeat(Node(9)), heartbeat(Node(9))
+    for call in (at_once, first, behind):
+        router.submit(call, now_ms)
+        if call is not first:  # it holds up the one behind it
+            router.withdraw(call)
+    assert [entry.call for entry in router._unsettled.values()] == [first]
+    assert [entry.call for bucket in router._buckets.values() for entry in bucket.entries] == [first]
+    assert router._in_flight == {}
+    simulation.run(100)
+    assert received == []
+    simulation.call(heartbeat(Node(1)))
+    assert len(received) == 1
+
+
+def test_a_withdrawn_call_that_was_sent_or_waits_for_an_attempt_is_forgotten(simulation: Simulation) -> None:
+    simulation.run(100)
+    simulation.handlers[HeartbeatRequest] = errors_first(99)
+    ends: list[Call] = []
+    for wait_ms in (1, 50):
+        call = heartbeat(Node(1), on_done=lambda call, now_ms: ends.append(call))
+        simulation.router.submit(call, simulation.now_ms)
+        simulation.run(wait_ms)
+        simulation.router.withdraw(call)
+        assert simulation.router._unsettled == {}
+        simulation.run(2_000)
+    assert not ends
+    assert simulation.router._in_flight == {}
+
+
 def test_a_lost_connection_ends_what_does_not_retry(simulation: Simulation) -> None:
     simulation.run(100)
     simulation.handlers[HeartbeatRequest] = lambda request, version: SILENT

@@ -27,6 +27,7 @@ from kafkawire.sdk.transport import driver as driver_module
 from kafkawire.sdk.transport.driver import Driver, Step
 from kafkawire.sdk.transport.driver_interface import Open, Send, Shut
 from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.io_thread import IoThread
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine
@@ -121,6 +122,63 @@ def test_work_that_is_refused_leaves_no_coroutine_behind() -> None:
     with pytest.raises(Closed, match="before it began"):
         waiting.driver.perform(work())  # an unclosed coroutine causes a warning, which is an error here
     assert not ran
+
+
+@pytest.mark.parametrize("turns", [0, 3])
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_work_of_a_cancelled_caller_is_cancelled(io: str, turns: int) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        steps.append("begun")
+        try:
+            await asyncio.sleep(PATIENCE_SECONDS)
+        finally:
+            steps.append("ended")
+
+    async def run() -> None:
+        _, driver = scripted_driver(ScriptedBroker())
+        thread = IoThread("test") if io == "thread" else None
+        driver.start(None if thread is None else thread.loop)
+        assert await driver.perform(asyncio.sleep(0, 7)) == 7
+        waiting = asyncio.ensure_future(_awaited(driver.perform(work())))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await driver.perform(asyncio.sleep(0, 7)) == 7
+        await driver.end(Closed("the test is over"))
+        assert not driver._tasks
+        assert not driver._performed
+        assert steps in ([], ["begun", "ended"])
+        if thread is not None:
+            thread.stop(PATIENCE_SECONDS)
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
+async def _awaited(promise: Promise[None]) -> None:
+    await promise
+
+
+def test_a_query_of_a_cancelled_caller_fails() -> None:
+    async def run() -> None:
+        _, driver = scripted_driver(ScriptedBroker())
+        driver.start()
+        asked: list[Promise[None]] = []
+        for is_query in (True, False):
+            waiting = asyncio.ensure_future(
+                _awaited(driver.ask(lambda promise, now_ms: asked.append(promise), is_query=is_query))
+            )
+            await driver.perform(asyncio.sleep(0))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        assert [each.done for each in asked] == [True, False]
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
 
 
 def test_work_returns_or_raises_and_machines_are_polled_after_it() -> None:

@@ -11,7 +11,9 @@ import threading
 import pytest
 
 from kafkawire.sdk.errors import Closed, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.transport import loop_watch
 from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.waiting import result_of
 
 
 def later(action: object, seconds: float = 0.02) -> threading.Timer:
@@ -51,6 +53,17 @@ def test_whether_it_is_kept() -> None:
 
 async def _awaited(promise: Promise[int]) -> int:
     return await promise
+
+
+def test_an_interrupted_wait_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop_watch, "wait", interrupted)
+    cancelled: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        result_of(_awaited, Promise[int](lambda: cancelled.append(True)))
+    assert cancelled == [True]
 
 
 def test_waiting_without_a_loop() -> None:
