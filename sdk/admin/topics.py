@@ -79,6 +79,7 @@ async def delete_topics(
     kind = messages.DeleteTopicsRequest
 
     async def delete(wanted: list[str | bytes], deadline_ms: int) -> dict[str | bytes, BrokerError | None]:
+        asked = set(wanted)
         ids = {each for each in wanted if isinstance(each, bytes)}
         states = [
             kind.DeleteTopicState(None, each) if isinstance(each, bytes) else kind.DeleteTopicState(each)
@@ -92,19 +93,22 @@ async def delete_topics(
             named = [each for each in wanted if isinstance(each, str)]
             return kind(topic_names=named, timeout_ms=timeout_ms), version
 
-        def key_of(topic: Any) -> str | bytes:
-            topic_id: bytes = topic.topic_id
-            name: str | None = topic.name
-            return topic_id if topic_id in ids else name or topic_id
+        def keys_of(topic: Any) -> list[str | bytes]:
+            # A broker that is given the name and the id of one topic refuses both in one result.
+            return [each for each in (topic.topic_id, topic.name) if each in asked]
 
         response = await operations.request(
             CONTROLLER,
             request,
             messages.DeleteTopicsResponse,
-            lambda response: _check(response, response.responses, wanted, key_of),
+            lambda response: _check(response, response.responses, wanted, keys_of),
             deadline_ms=deadline_ms,
         )
-        return {(key := key_of(topic)): _error(topic, f"delete topic {_text(key)}") for topic in response.responses}
+        found: dict[str | bytes, BrokerError | None] = {}
+        for topic in response.responses:
+            for key in keys_of(topic):
+                found[key] = _error(topic, f"delete topic {_text(key)}") or found.get(key)
+        return found
 
     return await _each(operations, [*names, *topic_ids], delete, retry_on_quota_violation)
 
@@ -235,13 +239,14 @@ def _check(
     response: Message,
     results: Collection[Any],
     wanted: Iterable[str | bytes],
-    key_of: Callable[[Any], str | bytes] = lambda result: str(result.name),
+    keys_of: Callable[[Any], Iterable[str | bytes]] = lambda result: (result.name,),
 ) -> None:
     """Have the whole request retried if the broker is not the controller; reject a response that lacks a topic."""
     for result in results:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
-            raise BrokerError(result.error_code, error_text(f"topic {_text(key_of(result))}", result.error_message))
-    named = {key_of(result) for result in results}
+            text = f"topic {' and '.join(map(_text, keys_of(result)))}"
+            raise BrokerError(result.error_code, error_text(text, result.error_message))
+    named = {key for result in results for key in keys_of(result)}
     for each in wanted:
         if each not in named:
             raise lacking(response, f"topic {_text(each)}")
