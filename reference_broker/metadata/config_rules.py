@@ -21,14 +21,13 @@ from kafkawire.reference_broker.config.config_values import (
 )
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.config.security_settings import LISTENER_LIMITS
-from kafkawire.reference_broker.config.topic_configs import check_together, check_topic_config
+from kafkawire.reference_broker.config.topic_configs import check_config_name, check_together, check_topic_config
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.configs import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     RUNNING_BROKER_CONFIGS,
-    TOPIC_CONFIGS,
     ConfigKey,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -129,8 +128,7 @@ class ConfigRules:
 
         def check() -> None:
             for name in configs:
-                if name not in TOPIC_CONFIGS:
-                    raise InvalidConfig(f"Unknown topic config name: {name}")
+                check_config_name(name)
             try:
                 for name, value in configs.items():
                     check_topic_config(name, value)

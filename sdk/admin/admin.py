@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Self
 
 from kafkawire.sdk.admin.arguments import (
+    checked_choices,
     checked_config_changes,
     checked_configs,
     checked_election_type,
@@ -32,6 +33,7 @@ from kafkawire.sdk.admin.arguments import (
     checked_resources,
     checked_topic_ids,
     checked_words,
+    some,
 )
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
@@ -86,7 +88,7 @@ from kafkawire.sdk.client.arguments import (
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.client.summary import State, summary
+from kafkawire.sdk.client.summary import State, not_running, summary
 from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.options import INT64_MAX
@@ -248,7 +250,7 @@ class Admin(Hinting, hints=ADMIN):
 
         results = await self._do(
             create_topics,
-            checked_new_topics(topics),
+            checked_new_topics(some("create_topics", "topics", topics)),
             validate_only=bool(validate_only),
             retry_on_quota_violation=bool(retry_on_quota_violation),
             timeout_ms=self._broker_timeout_ms,
@@ -279,7 +281,7 @@ class Admin(Hinting, hints=ADMIN):
 
         results = await self._do(
             delete_topics,
-            _topics(names),
+            _topics(names if _was_given(topic_ids) else some("delete_topics", "topics", names)),
             checked_topic_ids(topic_ids),
             retry_on_quota_violation=bool(retry_on_quota_violation),
             timeout_ms=self._broker_timeout_ms,
@@ -375,18 +377,22 @@ class Admin(Hinting, hints=ADMIN):
         return await self._do(list_partition_reassignments, chosen, timeout_ms=self._broker_timeout_ms)
 
     async def elect_leaders(
-        self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
+        self,
+        election_type: enums.ElectionType,
+        *partitions: TopicPartition | Iterable[TopicPartition],
+        all_partitions: bool = False,
     ) -> ItemResults[TopicPartition, bool]:
         """Elect leaders for partitions.
 
         Args:
             election_type: PREFERRED makes the first replica the leader if it is in sync; UNCLEAN makes any live replica
                 the leader if none is in sync, and loses the records missing from that replica.
-            partitions: as separate arguments or in one list; all partitions of the cluster if none is given.
+            partitions: as separate arguments or in one list.
+            all_partitions: whether to elect leaders for all partitions of the cluster, in place of `partitions`.
 
         Returns:
-            True for each partition that has a new leader, False for each one that needed no election (left out if no
-                partition was given), and the error of each other partition: PREFERRED_LEADER_NOT_AVAILABLE,
+            True for each partition that has a new leader, False for each one that needed no election (left out with
+                `all_partitions`), and the error of each other partition: PREFERRED_LEADER_NOT_AVAILABLE,
                 ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION and so on.
 
         Raises:
@@ -395,10 +401,10 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.partition_changes import elect_leaders
 
-        chosen = checked_partitions(partitions) if partitions else None
-        return await self._do(
-            elect_leaders, checked_election_type(election_type), chosen, timeout_ms=self._broker_timeout_ms
-        )
+        kind = checked_election_type(election_type)
+        _check_all("elect_leaders", "partitions", partitions, all_partitions=bool(all_partitions))
+        chosen = None if all_partitions else checked_partitions(partitions)
+        return await self._do(elect_leaders, kind, chosen, timeout_ms=self._broker_timeout_ms)
 
     async def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
         """Return the log directories of brokers and the replicas in them.
@@ -430,7 +436,8 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.log_dirs import describe_replica_log_dirs
 
-        return await self._do(describe_replica_log_dirs, checked_replicas(replicas))
+        chosen = checked_replicas(some("describe_replica_log_dirs", "replicas", replicas))
+        return await self._do(describe_replica_log_dirs, chosen)
 
     async def alter_replica_log_dirs(
         self, log_dirs: Mapping[TopicPartitionReplica, str]
@@ -484,6 +491,8 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.topics import describe_topics
 
+        if not _was_given(topic_ids):
+            some("describe_topics", "topics", names, "; for all, use list_topics")
         results = await self._do(
             describe_topics,
             _topics(names),
@@ -586,7 +595,8 @@ class Admin(Hinting, hints=ADMIN):
         Args:
             owner: the principal for which the token stands, such as `User:alice`; None for this client's own.
             renewers: other principals that may renew the token.
-            max_lifetime_ms: how long the token can be renewed; None for the broker's limit, which applies in any case.
+            max_lifetime_ms: how long the token can be renewed; None, or Kafka's -1, for the broker's limit, which
+                applies in any case.
 
         Returns:
             The token; its `hmac` is the password of clients that log in with it.
@@ -598,9 +608,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.delegation_tokens import create_delegation_token
 
-        lifetime_ms = (
-            None if max_lifetime_ms is None else checked_number("max_lifetime_ms", max_lifetime_ms, 1, INT64_MAX)
-        )
+        lifetime_ms = _period_ms("max_lifetime_ms", max_lifetime_ms, 1)
         return await self._do(
             create_delegation_token,
             None if owner is None else checked_principal("owner", owner),
@@ -615,7 +623,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             hmac: the token, or its HMAC: as a `Secret` or as text in base64, or its bytes.
-            renew_period_ms: how long the token is valid from now; None for the broker's limit.
+            renew_period_ms: how long the token is valid from now; None, or Kafka's -1, for the broker's limit.
 
         Returns:
             When the token now expires, in ms since the epoch.
@@ -627,9 +635,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.delegation_tokens import renew_delegation_token
 
-        period_ms = (
-            None if renew_period_ms is None else checked_number("renew_period_ms", renew_period_ms, 1, INT64_MAX)
-        )
+        period_ms = _period_ms("renew_period_ms", renew_period_ms, 1)
         return await self._do(renew_delegation_token, checked_hmac(hmac), period_ms)
 
     async def expire_delegation_token(
@@ -639,7 +645,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             hmac: the token, or its HMAC: as a `Secret` or as text in base64, or its bytes.
-            expiry_period_ms: when the token expires, from now; None removes it at once.
+            expiry_period_ms: when the token expires, from now; None, or Kafka's -1, removes it at once.
 
         Returns:
             When the token expires, in ms since the epoch.
@@ -650,9 +656,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.delegation_tokens import expire_delegation_token
 
-        period_ms = expiry_period_ms
-        if period_ms is not None:
-            period_ms = checked_number("expiry_period_ms", period_ms, 0, INT64_MAX)
+        period_ms = _period_ms("expiry_period_ms", expiry_period_ms, 0)
         return await self._do(expire_delegation_token, checked_hmac(hmac), period_ms)
 
     async def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
@@ -680,7 +684,8 @@ class Admin(Hinting, hints=ADMIN):
         """Return the groups of all brokers, sorted by group id.
 
         Args:
-            states: only groups in one of these states, such as `Stable` and `Empty`; groups in all states if empty.
+            states: only groups in one of these states, such as `Stable` and `Empty`, in any case; groups in all states
+                if empty.
             types: only groups of these types: `classic`, `consumer`, `share` or `streams`; all types if empty.
             protocol_types: only groups of these protocol types, such as `consumer`, `connect`, or an empty string for
                 groups that have only committed offsets; all protocol types if empty.
@@ -688,15 +693,16 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             BrokerError: a broker rejected the request; the groups of the other brokers, keyed by node id, are in
                 `results` of the error.
+            LocalProtocolError: there is no such state or type.
             UnsupportedVersion: states were given, but a broker is older than Apache Kafka 2.6 (KIP-518); or types, and
                 it is older than 3.8 (KIP-848).
         """
-        from kafkawire.sdk.admin.groups import list_groups
+        from kafkawire.sdk.admin.groups import STATES, TYPES, list_groups
 
         return await self._do(
             list_groups,
-            states=checked_words("states", states),
-            types=checked_words("types", types),
+            states=checked_choices("states", states, STATES),
+            types=checked_choices("types", types, TYPES),
             protocol_types=checked_words("protocol_types", protocol_types),
         )
 
@@ -718,7 +724,7 @@ class Admin(Hinting, hints=ADMIN):
 
         results = await self._do(
             describe_groups,
-            checked_names("group_id", group_ids),
+            checked_names("group_id", some("describe_groups", "group ids", group_ids)),
             include_authorized_operations=bool(include_authorized_operations),
         )
         return results.all()
@@ -740,7 +746,8 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.streams_groups import describe_streams_groups
 
-        return await self._do(describe_streams_groups, checked_names("group_id", group_ids))
+        chosen = some("describe_streams_groups", "group ids", group_ids)
+        return await self._do(describe_streams_groups, checked_names("group_id", chosen))
 
     async def delete_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
         """Delete groups without members, of any type, with their committed offsets.
@@ -754,13 +761,14 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.groups import delete_groups
 
-        return await self._do(delete_groups, checked_names("group_id", group_ids))
+        return await self._do(delete_groups, checked_names("group_id", some("delete_groups", "group ids", group_ids)))
 
     async def remove_group_members(
         self,
         group_id: str,
         *group_instance_ids: str | Iterable[str],
         member_ids: Iterable[str] = (),
+        all_members: bool = False,
         reason: str = "member was removed by an admin",
     ) -> ItemResults[str, None]:
         """Remove members from a group, which then distributes their partitions among the others.
@@ -770,9 +778,9 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             group_id: the group.
-            group_instance_ids: the static members, as separate arguments or in one list; all members of the group,
-                static or not, if neither these nor `member_ids` are given.
+            group_instance_ids: the static members, as separate arguments or in one list.
             member_ids: members without an instance id.
+            all_members: whether to remove all members, static or not, in place of those named.
             reason: the reason, for the brokers' logs; at most 255 characters of it are sent (KIP-800).
 
         Returns:
@@ -784,12 +792,14 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.groups import remove_group_members
 
-        chosen = checked_names("group_instance_id", group_instance_ids) if group_instance_ids else None
+        dynamic = checked_words("member_ids", member_ids)
+        given = (*group_instance_ids, *dynamic) or ((member_ids,) if _was_given(member_ids) else ())
+        _check_all("remove_group_members", "members", given, all_members=bool(all_members))
         return await self._do(
             remove_group_members,
             checked_text("group_id", group_id),
-            chosen,
-            checked_words("member_ids", member_ids),
+            None if all_members else checked_names("group_instance_id", group_instance_ids),
+            dynamic,
             reason=checked_text("reason", reason),
         )
 
@@ -888,7 +898,8 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.share_groups import describe_share_groups
 
-        names, includes = checked_names("group_id", group_ids), bool(include_authorized_operations)
+        names = checked_names("group_id", some("describe_share_groups", "group ids", group_ids))
+        includes = bool(include_authorized_operations)
         return await self._do(describe_share_groups, names, include_authorized_operations=includes)
 
     async def delete_share_groups(self, *group_ids: str | Iterable[str]) -> ItemResults[str, None]:
@@ -905,7 +916,8 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.share_groups import delete_share_groups
 
-        return await self._do(delete_share_groups, checked_names("group_id", group_ids))
+        chosen = some("delete_share_groups", "group ids", group_ids)
+        return await self._do(delete_share_groups, checked_names("group_id", chosen))
 
     async def list_share_group_offsets(
         self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
@@ -971,7 +983,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.share_groups import delete_share_group_offsets
 
-        names = _topics(topics)
+        names = _topics(some("delete_share_group_offsets", "topics", topics))
         return await self._do(delete_share_group_offsets, checked_text("group_id", group_id), names)
 
     async def list_group_offsets_of(
@@ -1029,7 +1041,8 @@ class Admin(Hinting, hints=ADMIN):
         from kafkawire.sdk.admin.group_offsets import delete_group_offsets
 
         group = checked_text("group_id", group_id)
-        return await self._do(delete_group_offsets, group, checked_partitions(partitions))
+        chosen = checked_partitions(some("delete_group_offsets", "partitions", partitions))
+        return await self._do(delete_group_offsets, group, chosen)
 
     async def lag(
         self,
@@ -1122,7 +1135,7 @@ class Admin(Hinting, hints=ADMIN):
 
         return await self._do(
             describe_configs,
-            dict.fromkeys(checked_resources(resources)),
+            dict.fromkeys(checked_resources(some("describe_configs_of", "resources", resources))),
             include_synonyms=bool(include_synonyms),
             include_documentation=bool(include_documentation),
         )
@@ -1248,7 +1261,7 @@ class Admin(Hinting, hints=ADMIN):
         from kafkawire.sdk.admin.acl_arguments import checked_acls
         from kafkawire.sdk.admin.acls import create_acls
 
-        return await self._do(create_acls, checked_acls(acls))
+        return await self._do(create_acls, checked_acls(some("create_acls", "ACLs", acls)))
 
     async def describe_acls(self, wanted: AclBindingFilter | None = None) -> list[AclBinding]:
         """Return ACLs.
@@ -1284,15 +1297,15 @@ class Admin(Hinting, hints=ADMIN):
         from kafkawire.sdk.admin.acl_arguments import checked_filters
         from kafkawire.sdk.admin.acls import delete_acls
 
-        return await self._do(delete_acls, checked_filters(filters))
+        return await self._do(delete_acls, checked_filters(some("delete_acls", "filters", filters)))
 
     async def describe_client_quotas(
-        self, wanted: ClientQuotaFilter | None = None
+        self, wanted: ClientQuotaFilter | ClientQuotaEntity | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
         """Return the quotas of users, client ids and addresses, each keyed by name, such as `producer_byte_rate`.
 
         Args:
-            wanted: selects entities; None for all that have quotas.
+            wanted: selects entities, or is the only entity to return; None for all that have quotas.
 
         Raises:
             BrokerError: INVALID_REQUEST if the filter combines an address with a user or a client id;
@@ -1322,7 +1335,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.client_quotas import alter_client_quotas
 
-        checked = checked_alterations(alterations)
+        checked = checked_alterations(some("alter_client_quotas", "alterations", alterations))
         return await self._do(alter_client_quotas, checked, validate_only=bool(validate_only))
 
     async def describe_user_scram_credentials(
@@ -1368,7 +1381,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.scram_credentials import alter_user_scram_credentials
 
-        checked = checked_scram_alterations(alterations)
+        checked = checked_scram_alterations(some("alter_user_scram_credentials", "alterations", alterations))
         return await self._do(alter_user_scram_credentials, checked)
 
     async def list_transactions(
@@ -1421,7 +1434,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.transactions import describe_transactions
 
-        chosen = checked_names("transactional_id", transactional_ids)
+        chosen = checked_names("transactional_id", some("describe_transactions", "ids", transactional_ids))
         return await self._do(describe_transactions, chosen)
 
     async def describe_producers(
@@ -1440,7 +1453,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.transactions import describe_producers
 
-        chosen = checked_partitions(partitions)
+        chosen = checked_partitions(some("describe_producers", "partitions", partitions))
         return await self._do(describe_producers, chosen, checked_node_id(node_id))
 
     async def find_hanging_transactions(
@@ -1513,7 +1526,7 @@ class Admin(Hinting, hints=ADMIN):
         """
         from kafkawire.sdk.admin.transactions import fence_producers
 
-        chosen = checked_names("transactional_id", transactional_ids)
+        chosen = checked_names("transactional_id", some("fence_producers", "ids", transactional_ids))
         return await self._do(fence_producers, chosen, timeout_ms=self._broker_timeout_ms)
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
@@ -1569,7 +1582,7 @@ class Admin(Hinting, hints=ADMIN):
     def _running(self) -> ClientCore:
         started = self._started  # read only once, because a signal handler may close the admin at any moment
         if started is None:
-            raise Closed("the admin is not started, or is closed")
+            raise not_running("admin", is_closed=self._is_closed)
         return started
 
     async def _do(
@@ -1632,3 +1645,24 @@ class _Limited(Admin):
 
 def _topics(names: tuple[Any, ...]) -> list[str]:
     return [checked_topic(name) for name in checked_names("topic", names)]
+
+
+def _check_all(call: str, items: str, given: tuple[Any, ...], **is_all: bool) -> None:
+    """Check that an operation is given either items or the argument that stands for all of them."""
+    ((argument, chosen),) = is_all.items()
+    if not chosen:
+        some(call, items, given, f"; for all, pass {argument}=True")
+    elif given:
+        raise LocalProtocolError(f"{call}: {argument}=True leaves no room for other {items}")
+
+
+def _period_ms(what: str, given: object, first: int) -> int | None:
+    """Return a period in milliseconds of at least `first`; None, which is -1 in Kafka, stands for the default."""
+    if given is None or given == -1:
+        return None
+    return checked_number(what, given, first, INT64_MAX)
+
+
+def _was_given(items: Iterable[object]) -> bool:
+    """Return whether an argument that is `()` by default was given, even as an empty list."""
+    return type(items) is not tuple or bool(items)

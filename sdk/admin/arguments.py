@@ -27,6 +27,7 @@ from kafkawire.sdk.client.arguments import (
 )
 from kafkawire.sdk.client.option_values import ISOLATION_LEVELS
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ElectionType, IsolationLevel
 from kafkawire.sdk.protocol.uuids import ZERO_UUID, parse_uuid
@@ -36,6 +37,7 @@ from kafkawire.sdk.routing.topics import checked_topic
 
 __all__ = [
     "broker_of",
+    "checked_choices",
     "checked_config_changes",
     "checked_configs",
     "checked_election_type",
@@ -56,6 +58,7 @@ __all__ = [
     "checked_resources",
     "checked_topic_ids",
     "checked_words",
+    "some",
 ]
 
 #: Kinds of resources that only one broker can describe.
@@ -211,6 +214,44 @@ def checked_words(what: str, given: object) -> list[str]:
     if not is_several(given):
         raise LocalProtocolError(f"{what}: expected several strings, got {quoted(given, 100)}")
     return list(dict.fromkeys(checked_text(f"one of {what}", each) for each in given))
+
+
+def checked_choices(what: str, given: object, choices: Iterable[str]) -> list[str]:
+    """Return the words of a filter that has a fixed set of words, without duplicates; case is ignored, as in Kafka.
+
+    Args:
+        what: the name of the filter, for the error.
+        given: an iterable of words.
+        choices: the possible words.
+
+    Raises:
+        LocalProtocolError: the value is not an iterable of strings, or a word is unknown.
+    """
+    known = {each.lower(): each for each in choices}
+    checked = []
+    for word in checked_words(what, given):
+        if word.lower() not in known:
+            text = f"expected {', '.join(known.values())}, got {quoted(word, 100)}"
+            raise LocalProtocolError(f"one of {what}: {text}{did_you_mean(word, known.values())}")
+        checked.append(known[word.lower()])
+    return list(dict.fromkeys(checked))
+
+
+def some(call: str, items: str, given: tuple[Any, ...], otherwise: str = "") -> tuple[Any, ...]:
+    """Return the arguments of an operation on items; without any, it is not clear whether none or all are meant.
+
+    Args:
+        call: the operation, for the error.
+        items: the items, for the error.
+        given: the arguments; a single empty iterable means no items.
+        otherwise: how to name all items, for the error.
+
+    Raises:
+        LocalProtocolError: there are no arguments.
+    """
+    if not given:
+        raise LocalProtocolError(f"{call}: expected {items}; for none, pass an empty list{otherwise}")
+    return given
 
 
 def checked_numbers(what: str, given: object, last: int) -> list[int]:

@@ -10,7 +10,8 @@ documentation), KIP-1142 (list of resources).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from enum import IntEnum
+from typing import Any, TypeVar
 
 from kafkawire.sdk.admin.arguments import broker_of
 from kafkawire.sdk.admin.descriptions import ConfigEntry, ConfigResource, ConfigSynonym, ItemResults
@@ -20,7 +21,7 @@ from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol import messages
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Node, Target
 from kafkawire.sdk.routing.requests import carries, check, error_text
@@ -34,6 +35,8 @@ __all__ = [
     "resource_nodes",
     "target_of",
 ]
+
+Kind = TypeVar("Kind", bound=IntEnum)
 
 
 async def describe_configs(
@@ -110,15 +113,23 @@ def config_entries(entries: Iterable[Any]) -> dict[str, ConfigEntry]:
         entry.name: ConfigEntry(
             entry.name,
             entry.value,
-            entry.config_source,
+            _member(ConfigSource, entry.config_source),
             entry.read_only,
             entry.is_sensitive,
-            getattr(entry, "config_type", 0),
-            tuple(ConfigSynonym(each.name, each.value, each.source) for each in getattr(entry, "synonyms", ())),
+            _member(ConfigType, getattr(entry, "config_type", 0)),
+            tuple(
+                ConfigSynonym(each.name, each.value, _member(ConfigSource, each.source))
+                for each in getattr(entry, "synonyms", ())
+            ),
             getattr(entry, "documentation", None) or None,
         )
         for entry in entries
     }
+
+
+def _member(kind: type[Kind], number: int) -> Kind | int:
+    """Return the member of an enumeration with a number, or the number if a newer broker has sent it."""
+    return kind(number) if number in kind._value2member_map_ else number
 
 
 def resource_error(resource: ConfigResource, code: int, message: str | None) -> BrokerError | None:

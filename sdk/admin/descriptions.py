@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, SupportsIndex, TypeVar
 
-from kafkawire.sdk.client.method_hints import explaining
+from kafkawire.sdk.client.method_hints import add_hints, explaining
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
@@ -42,6 +43,9 @@ Item = TypeVar("Item")
 
 #: The result of an operation for one item.
 Value = TypeVar("Value")
+
+#: What to use of `ItemResults` in place of a mapping.
+_NO_MAPPING: Final = "all(), which raises the first error, or values and errors"
 
 #: Stands for the default count from the broker's configuration.
 _BROKER_DEFAULT = -1
@@ -108,6 +112,9 @@ class NewPartitions(NamedTuple):
 class ItemResults(NamedTuple, Generic[Item, Value]):
     """The results of an operation on several items, each of which succeeds or fails independently.
 
+    They unpack into both: `values, errors = results`. An index other than these two, and `in`, are refused, because a
+    mapping was probably expected.
+
     Attributes:
         values: the results of the items that succeeded, in the order given; None for an operation without results.
         errors: the error of each item that failed.
@@ -127,6 +134,22 @@ class ItemResults(NamedTuple, Generic[Item, Value]):
             raised.results = self
             raise raised
         return self.values
+
+
+def _item(results: tuple[Any, ...], index: Any) -> Any:
+    if isinstance(index, SupportsIndex | slice):
+        return tuple.__getitem__(results, index)
+    raise TypeError(f"ItemResults is not a mapping: use {_NO_MAPPING}, for example results.all()[{quoted(index, 100)}]")
+
+
+def _has(results: tuple[Any, ...], item: object) -> bool:
+    raise TypeError(f"ItemResults is not a mapping: use `in` with {_NO_MAPPING}, not {quoted(item, 100)} in results")
+
+
+# Set here, so that type checkers still see those of a tuple, and report a wrong index.
+ItemResults.__getitem__ = _item  # type: ignore[method-assign, assignment]
+ItemResults.__contains__ = _has  # type: ignore[method-assign, assignment]
+add_hints(ItemResults, {f"use {_NO_MAPPING}": "get items keys"})
 
 
 class PartitionReassignment(NamedTuple):
@@ -258,18 +281,21 @@ class ConfigResource(NamedTuple):
         return f"{self.resource_type.name.lower()} {self.name}"
 
 
+ConfigResource.__new__ = explaining("ConfigResource", ConfigResource.__new__)  # type: ignore[method-assign]  # the same function
+
+
 class ConfigSynonym(NamedTuple):
     """One of the places that may define the value of an entry.
 
     Attributes:
         name: the name of the entry in that place.
         value: its value there; None if it is sensitive.
-        source: the place, a `ConfigSource`.
+        source: the place; a number if a newer broker names another one.
     """
 
     name: str
     value: str | None
-    source: int
+    source: ConfigSource | int
 
 
 class ConfigEntry(NamedTuple):
@@ -278,20 +304,21 @@ class ConfigEntry(NamedTuple):
     Attributes:
         name: as in Kafka's documentation.
         value: the value; None if it is sensitive or not set.
-        source: where the value comes from, a `ConfigSource`.
+        source: where the value comes from; a number if a newer broker names another place.
         read_only: whether it cannot be changed while the broker is running.
         is_sensitive: whether the broker withholds the value.
-        config_type: the type of the value, a `ConfigType`; UNKNOWN if the broker does not say.
+        config_type: the type of the value; UNKNOWN if the broker does not say, a number if a newer broker names another
+            type.
         synonyms: the places that define a value, with the one that applies first; empty unless they were asked for.
         documentation: what the entry means; None unless it was asked for.
     """
 
     name: str
     value: str | None
-    source: int
+    source: ConfigSource | int
     read_only: bool
     is_sensitive: bool
-    config_type: int = ConfigType.UNKNOWN
+    config_type: ConfigType | int = ConfigType.UNKNOWN
     synonyms: tuple[ConfigSynonym, ...] = ()
     documentation: str | None = None
 

@@ -10,6 +10,7 @@ Source: Apache Kafka, `ListConsumerGroupOffsetsHandler`, `AlterConsumerGroupOffs
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from kafkawire.sdk.admin.descriptions import ItemResults
@@ -26,7 +27,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Node
 from kafkawire.sdk.routing.metadata import Metadata
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.routing.requests import by_topic, check, lacking
+from kafkawire.sdk.routing.requests import by_topic, check, error_text, lacking
 from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["alter_group_offsets", "delete_group_offsets", "list_group_offsets"]
@@ -49,6 +50,11 @@ _OF_GROUP = frozenset(
 
 #: Retriable when writing to a topic that is still being created, but final for a committed offset.
 _NO_SUCH_PARTITION = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+#: What the errors of a commit mean if it comes from outside the group.
+_NOT_A_MEMBER: Final = MappingProxyType(
+    {ErrorCode.UNKNOWN_MEMBER_ID: "the group has members, and only they may commit: stop them first"}
+)
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 
@@ -137,7 +143,7 @@ async def alter_group_offsets(
             Node(node_id), request, messages.OffsetCommitResponse, deadline_ms=deadline_ms, retries=False
         )
         detail = f"commit of group {group_id} in"
-        return _outcomes(response, commit_results(response, {}), offsets, detail)
+        return _outcomes(response, commit_results(response, {}), offsets, detail, _NOT_A_MEMBER)
 
     if not offsets:
         return ItemResults({}, {})
@@ -195,8 +201,16 @@ def _outcomes(
     results: Iterable[tuple[TopicPartition, int]],
     wanted: Iterable[TopicPartition],
     detail: str,
+    reasons: Mapping[int, str] = MappingProxyType({}),
 ) -> ItemResults[TopicPartition, None]:
     """Return the outcome of each partition.
+
+    Args:
+        response: the response, for errors.
+        results: the error code of each partition in it.
+        wanted: the partitions that were asked for.
+        detail: what failed, for errors.
+        reasons: what error codes mean here.
 
     Raises:
         BrokerError: the error concerns the group, so that the request must be repeated.
@@ -210,7 +224,8 @@ def _outcomes(
         elif codes[partition] == ErrorCode.NONE:
             values[partition] = None
         else:
-            errors[partition] = error = BrokerError(codes[partition], f"{detail} {partition}")
+            reason = reasons.get(codes[partition])
+            errors[partition] = error = BrokerError(codes[partition], error_text(f"{detail} {partition}", reason))
             if error.code in _OF_GROUP:
                 raise error
     return ItemResults(values, errors)

@@ -11,6 +11,7 @@ KIP-571 (removal of members).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from kafkawire.sdk.admin.authorized_operations import authorized_operations
 from kafkawire.sdk.admin.descriptions import GroupDescription, GroupListing, GroupMemberDescription, ItemResults
@@ -29,12 +30,28 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import carries, check, error_text, lacking
 from kafkawire.sdk.transport.driver_interface import Versions
 
-__all__ = ["delete_groups", "describe_groups", "list_groups", "remove_group_members"]
+__all__ = ["STATES", "TYPES", "delete_groups", "describe_groups", "list_groups", "remove_group_members"]
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
 #: Kinds of groups that `describe_groups` does not support.
 _OTHER_KINDS = ("share", "streams")
+
+#: All types of groups, in the words of the brokers.
+TYPES: Final = (_CLASSIC, _CONSUMER, *_OTHER_KINDS)
+
+#: All states of groups of any type.
+STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Unknown",
+)
 
 #: The protocol types of consumer groups; a group with only committed offsets has none.
 _OF_CONSUMERS = (enums.CONSUMER_PROTOCOL_TYPE, "")
@@ -140,12 +157,12 @@ async def remove_group_members(
     Args:
         operations: sends the requests.
         group_id: the group.
-        instance_ids: the static members; None for all members, static or not, unless `member_ids` names some.
+        instance_ids: the static members; None for all members, static or not.
         member_ids: the dynamic members.
         reason: the reason for the brokers' logs.
     """
     static, dynamic = dict.fromkeys(instance_ids or ()), dict.fromkeys(member_ids)
-    if instance_ids is None and not dynamic:
+    if instance_ids is None:
         described = await describe_groups(operations, [group_id], include_authorized_operations=False)
         for member in described.all()[group_id].members:
             if member.group_instance_id is None:
@@ -270,7 +287,7 @@ class _Coordinator:
         found: Found = {}
         for group_id in batch:
             kind = kinds.get(group_id)
-            known = f"the group is a {kind} group; only consumer and classic groups can be described"
+            known = f"the group is a {kind} group: use describe_{kind}_groups"
             text = error_text(f"group {group_id}", known if kind in _OTHER_KINDS else None)
             found[group_id] = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, text)
         return found

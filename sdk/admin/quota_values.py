@@ -112,15 +112,20 @@ def entity_of(names: Mapping[str, str | None]) -> ClientQuotaEntity | None:
 
 
 def checked_filter(given: object) -> ClientQuotaFilter:
-    """Return a filter; None selects all entities.
+    """Return a filter; None selects all entities, and an entity selects only itself.
 
     Raises:
-        LocalProtocolError: the value is not a filter, or a component is of the wrong type or repeated.
+        LocalProtocolError: the value is neither a filter nor an entity, or a component is of the wrong type or
+            repeated.
     """
     if given is None:
         return ClientQuotaFilter()
+    if isinstance(given, ClientQuotaEntity):
+        names = names_of(_checked_entity(given))
+        return ClientQuotaFilter(tuple(ClientQuotaFilterComponent(*each) for each in names.items()), strict=True)
     if not isinstance(given, ClientQuotaFilter):
-        raise LocalProtocolError(f"filter: expected a ClientQuotaFilter, got {quoted(given, 100)}")
+        text = "expected a ClientQuotaFilter or a ClientQuotaEntity"
+        raise LocalProtocolError(f"filter: {text}, got {quoted(given, 100)}")
     if not is_several(given.components):
         text = f"expected ClientQuotaFilterComponents, got {quoted(given.components, 100)}"
         raise LocalProtocolError(f"components: {text}")

@@ -29,11 +29,13 @@ __all__ = [
     "BROKER",
     "CONSUMER",
     "DELIVERY",
+    "FORMS",
     "PRODUCER",
     "SHARE_CONSUMER",
     "Hinting",
     "HintingClass",
     "absent",
+    "add_hints",
     "advice_on",
     "explaining",
     "refusal",
@@ -99,6 +101,8 @@ ADMIN: Final[Mapping[str, str]] = {
     "use describe_groups": "describe_classic_groups describe_consumer_groups",
     "use delete_groups": "delete_consumer_groups",
     "use remove_group_members": "remove_members_from_consumer_group",
+    "use list_groups(types=['share'])": "list_share_groups",
+    "use list_groups(types=['streams'])": "list_streams_groups",
     "use list_group_offsets, or list_group_offsets_of for several groups": "list_consumer_group_offsets",
     "use alter_group_offsets": "alter_consumer_group_offsets",
     "use delete_group_offsets": "delete_consumer_group_offsets",
@@ -117,6 +121,8 @@ ADMIN: Final[Mapping[str, str]] = {
     "use delete_topics": "delete_topic",
     "use describe_topics": "describe_topic",
     "use describe_delegation_tokens": "describe_delegation_token",
+    "use elect_leaders": "perform_leader_election",
+    "use describe_acls": "list_acls",
     "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
 }
 
@@ -216,10 +222,22 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     ),
     "use silent_for_ms": "find_hanging_transactions.max_transaction_timeout_ms",
     "pass the partition, producer_id=…, producer_epoch=… and coordinator_epoch=…": "abort_transaction.spec",
+    "pass the changes to incremental_alter_configs, or with the ConfigResource to incremental_alter_configs_of": (
+        "ConfigResource.configs ConfigResource.incremental_configs ConfigResource.set_config"
+    ),
+    "the argument is called resource_type": "ConfigResource.restype",
     "the argument is called name": "NewTopic.topic",
     "the argument is called partitions": "NewTopic.num_partitions NewTopic.partition_count",
     "the argument is called configs": "NewTopic.config NewTopic.topic_configs",
     "the argument is called assignments": "NewTopic.replica_assignment NewTopic.replica_assignments",
+}
+
+#: Advice for calls with arguments that are missing or too many, keyed by method.
+FORMS: Final[Mapping[str, str]] = {
+    "alter_configs": "for several resources, or for changes to single entries, use incremental_alter_configs_of",
+    "describe_configs": "for several resources, use describe_configs_of",
+    "incremental_alter_configs": "for several resources, use incremental_alter_configs_of",
+    "list_topics": "for single topics, use describe_topics",
 }
 
 #: Names of time limits in other clients, whatever the unit.
@@ -260,7 +278,8 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
     if unexpected is None:
         form = signature.replace(parameters=taken, return_annotation=signature.empty)
         call = name if name == owner else f"{owner}.{name}"
-        return TypeError(f"{call}() {refused['reason']}; it takes {form}")
+        advice = f"; {FORMS[name]}" if owner == "Admin" and name in FORMS else ""
+        return TypeError(f"{call}() {refused['reason']}; it takes {form}{advice}")
     keyword = unexpected[1]
     known = [each.name for each in taken]
     advice = advice_on(f"{name}.{keyword}", ARGUMENTS)
@@ -354,12 +373,26 @@ class Hinting(metaclass=HintingClass):
         for name, method in list(vars(cls).items()):
             if inspect.isfunction(method) and not name.startswith("_"):
                 setattr(cls, name, explaining(owner, method))
-        for advice, names in hints.items():
-            for name in names.split():
-                setattr(cls, name, _Hint(name, advice))
+        add_hints(cls, hints)
+        if hasattr(cls, "__aenter__") and not hasattr(cls, "__enter__"):
+            add_hints(cls, {f"use `async with`, or `with` and {owner} of kafkawire.sync": "__enter__"})
+        elif hasattr(cls, "__enter__") and not hasattr(cls, "__aenter__"):
+            add_hints(cls, {f"use `with`, or `async with` and {owner} of kafkawire": "__aenter__"})
 
     def __dir__(self) -> list[str]:
         return _without_hints(self, super().__dir__())
+
+
+def add_hints(cls: type, hints: Mapping[str, str]) -> None:
+    """Give a class attributes that raise `AttributeError` with a hint.
+
+    Args:
+        cls: the class.
+        hints: maps each piece of advice to the names that it is for, separated by spaces.
+    """
+    for advice, names in hints.items():
+        for name in names.split():
+            setattr(cls, name, _Hint(name, advice))
 
 
 def _without_hints(given: object, names: Iterable[str]) -> list[str]:

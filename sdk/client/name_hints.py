@@ -18,6 +18,7 @@ NAMES: Final[Mapping[str, str]] = {
     "use Consumer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
         "AIOConsumer AIOKafkaConsumer AsyncConsumer DeserializingConsumer KafkaConsumer SerializingConsumer"
     ),
+    "use ShareConsumer of kafkawire, or of kafkawire.sync if you do not use asyncio": "KafkaShareConsumer",
     "use Producer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
         "AIOKafkaProducer AIOProducer AsyncProducer KafkaProducer SerializingProducer"
     ),
@@ -39,6 +40,18 @@ NAMES: Final[Mapping[str, str]] = {
     ),
     "use Broker of kafkawire.testing": "Broker EmbeddedKafka KafkaBroker MockCluster",
     "use ConfigChange of kafkawire": "AlterConfigOp",
+    "use AlterConfigOperation of kafkawire": "AlterConfigOpType",
+    "use PatternType of kafkawire": "ACLResourcePatternType ResourcePatternType",
+    "use AclBinding of kafkawire, which has a ResourcePattern and an AccessControlEntry": "ACL",
+    "use AclBindingFilter of kafkawire": "ACLFilter",
+    "use AclOperation of kafkawire": "ACLOperation",
+    "use AclPermissionType of kafkawire": "ACLPermissionType",
+    "use accept, release, reject or renew of the ShareDelivery": "AcknowledgeType",
+    "states of groups are text: 'Stable', 'Empty' and so on": "ConsumerGroupState GroupState",
+    "types of groups are text: 'classic', 'consumer', 'share' or 'streams'": "ConsumerGroupType GroupType",
+    "pass names, or topic_ids, to describe_topics and delete_topics of Admin": "TopicCollection",
+    "the admin and everything that it takes and returns are in kafkawire": "admin",
+    "all clients are in kafkawire, or in kafkawire.sync if you do not use asyncio": "aio consumer producer",
     "catch KafkaWireError of kafkawire, the base of all errors": "KafkaError KafkaException",
     "catch RequestTimedOut or DeliveryTimedOut of kafkawire.errors": "KafkaTimeoutError",
     "catch ConnectFailed or ConnectionLost of kafkawire.errors": "KafkaConnectionError NoBrokersAvailable",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.values import shown
 
-__all__ = ["State", "blocking_summary", "summary"]
+__all__ = ["State", "blocking_summary", "not_running", "summary"]
 
 State = Literal["new", "starting", "started", "closed"]
 
@@ -43,3 +44,15 @@ def blocking_summary(client: object) -> str:
     inner = getattr(client, "_inner", None)  # None if the constructor raised
     known: tuple[ClientOptions | None, State] = (None, "new") if inner is None else inner._state()
     return summary(client, *known, "blocking ")
+
+
+def not_running(client: str, *, is_closed: bool) -> Closed:
+    """Return the error of a call to a client that does not run.
+
+    Args:
+        client: the kind of client, such as `producer`.
+        is_closed: whether it was closed; if not, it was not started.
+    """
+    if is_closed:
+        return Closed(f"the {client} is closed; create a new one")
+    return Closed(f"the {client} is not started: use `async with` (`with` in kafkawire.sync), or call start()")

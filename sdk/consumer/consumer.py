@@ -28,7 +28,7 @@ from kafkawire.sdk.client.arguments import (
 )
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
-from kafkawire.sdk.client.summary import State, summary
+from kafkawire.sdk.client.summary import State, not_running, summary
 from kafkawire.sdk.client.times import is_datetime, to_ms
 from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed, weakly
 from kafkawire.sdk.clock import monotonic_ms
@@ -776,7 +776,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def _started(self) -> ConsumerCore:
         core = self._core  # read only once, because a signal handler may close the consumer at any moment
         if core is None:
-            raise Closed("the consumer is not started, or is closed")
+            raise not_running("consumer", is_closed=self._closing is not None)
         return core
 
     def _started_group(self) -> ConsumerCore:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.summary import State, summary
+from kafkawire.sdk.client.summary import State, not_running, summary
 from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
@@ -504,7 +504,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     def _started(self) -> ProducerCore:
         core = self._core
         if core is None or not self._is_open:
-            raise Closed("the producer is not started, or is closed")
+            raise not_running("producer", is_closed=self._closing is not None)
         return core
 
 

@@ -50,6 +50,10 @@ class ResourcePattern(NamedTuple):
     name: str
     pattern_type: PatternType = PatternType.LITERAL
 
+    def to_filter(self) -> ResourcePatternFilter:
+        """Return the filter that selects exactly this pattern."""
+        return ResourcePatternFilter(*self)
+
 
 class AccessControlEntry(NamedTuple):
     """What a principal may or may not do.
@@ -57,14 +61,18 @@ class AccessControlEntry(NamedTuple):
     Attributes:
         principal: who, as `User:alice`; `User:*` stands for everybody.
         host: the address from which the client connects, or `*` for any.
-        operation: the operation; ALL stands for every operation.
+        operation: the operation, which must be given; ALL stands for every operation.
         permission_type: ALLOW or DENY; DENY takes precedence.
     """
 
     principal: str
-    host: str
-    operation: AclOperation
-    permission_type: AclPermissionType
+    host: str = WILDCARD
+    operation: AclOperation = AclOperation.UNKNOWN
+    permission_type: AclPermissionType = AclPermissionType.ALLOW
+
+    def to_filter(self) -> AccessControlEntryFilter:
+        """Return the filter that selects exactly this entry."""
+        return AccessControlEntryFilter(*self)
 
 
 class AclBinding(NamedTuple):
@@ -77,6 +85,10 @@ class AclBinding(NamedTuple):
 
     pattern: ResourcePattern
     entry: AccessControlEntry
+
+    def to_filter(self) -> AclBindingFilter:
+        """Return the filter that selects exactly this ACL, for example to delete it."""
+        return AclBindingFilter(self.pattern.to_filter(), self.entry.to_filter())
 
 
 class ResourcePatternFilter(NamedTuple):

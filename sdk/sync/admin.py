@@ -181,10 +181,13 @@ class Admin(Hinting, hints=ADMIN):
         return result_of(self._inner.list_partition_reassignments, *partitions)
 
     def elect_leaders(
-        self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
+        self,
+        election_type: enums.ElectionType,
+        *partitions: TopicPartition | Iterable[TopicPartition],
+        all_partitions: bool = False,
     ) -> ItemResults[TopicPartition, bool]:
         """Elect leaders for partitions; see `kafkawire.Admin.elect_leaders`."""
-        return result_of(self._inner.elect_leaders, election_type, *partitions)
+        return result_of(self._inner.elect_leaders, election_type, *partitions, all_partitions=all_partitions)
 
     def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
         """Return the log directories of brokers and the replicas in them; see `kafkawire.Admin.describe_log_dirs`."""
@@ -318,6 +321,7 @@ class Admin(Hinting, hints=ADMIN):
         group_id: str,
         *group_instance_ids: str | Iterable[str],
         member_ids: Iterable[str] = (),
+        all_members: bool = False,
         reason: str = "member was removed by an admin",
     ) -> ItemResults[str, None]:
         """Remove members from a group, which then distributes their partitions among the others.
@@ -325,7 +329,12 @@ class Admin(Hinting, hints=ADMIN):
         See `kafkawire.Admin.remove_group_members`.
         """
         return result_of(
-            self._inner.remove_group_members, group_id, *group_instance_ids, member_ids=member_ids, reason=reason
+            self._inner.remove_group_members,
+            group_id,
+            *group_instance_ids,
+            member_ids=member_ids,
+            all_members=all_members,
+            reason=reason,
         )
 
     def list_offsets(
@@ -510,7 +519,7 @@ class Admin(Hinting, hints=ADMIN):
         return result_of(self._inner.delete_acls, *filters)
 
     def describe_client_quotas(
-        self, wanted: ClientQuotaFilter | None = None
+        self, wanted: ClientQuotaFilter | ClientQuotaEntity | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
         """Return the quotas of users, client ids and addresses; see `kafkawire.Admin.describe_client_quotas`."""
         return result_of(self._inner.describe_client_quotas, wanted)

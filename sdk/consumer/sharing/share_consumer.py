@@ -25,7 +25,7 @@ from kafkawire.sdk.client.arguments import (
 )
 from kafkawire.sdk.client.method_hints import SHARE_CONSUMER, Hinting
 from kafkawire.sdk.client.options import ShareConsumerOptions, read_options
-from kafkawire.sdk.client.summary import State, summary
+from kafkawire.sdk.client.summary import State, not_running, summary
 from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.sharing.delivery import AcquiredRecord, ShareDelivery
@@ -373,7 +373,7 @@ class ShareConsumer(Hinting, Generic[Key, Value], hints=SHARE_CONSUMER):
     def _started(self) -> ShareConsumerCore:
         core = self._core  # read only once, because a signal handler may close the consumer at any moment
         if core is None:
-            raise Closed("the share consumer is not started, or is closed")
+            raise not_running("share consumer", is_closed=self._closing is not None)
         return core
 
     def _record_limit(self, given: int | None) -> int:

@@ -229,7 +229,7 @@ SCENES = [
             ours("some", "list_partition_reassignments", [P0, NONE]),
             ours("some", "alter_partition_reassignments", {P0: [1], NONE: [1], P7: None, P1: [7]}),
             ours("preferred", "elect_leaders", ElectionType.PREFERRED, P0, NONE, P7),
-            ours("all", "elect_leaders", ElectionType.UNCLEAN),
+            ours("all", "elect_leaders", ElectionType.UNCLEAN, all_partitions=True),
             tool("list", "reassign-partitions", "--list"),
             tool(
                 "execute", "reassign-partitions", "--execute --reassignment-json-file @plan", plan=plan(("rec", 0, [1]))

@@ -85,7 +85,7 @@ SCENES = [
             ours("exists", "create_topics", NewTopic("ot", 2, 1)),
             ours("only a name", "create_topics", "ot-default"),
             ours("validate only", "create_topics", NewTopic("ot-valid", 2, 1), validate_only=True),
-            ours("nothing", "create_topics"),
+            ours("nothing", "create_topics", []),
             ours("slash in the name", "create_topics", NewTopic("a/b")),
             ours("assignment", "create_topics", NewTopic("ot-manual", assignments={0: (1,), 1: (1,)})),
             ours("assignment to an unknown broker", "create_topics", NewTopic("bad", assignments={0: (7,)})),

@@ -38,6 +38,9 @@ METRICS = ConfigResourceType.CLIENT_METRICS
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 A7, B0, GONE = TopicPartition("a", 7), TopicPartition("b", 0), TopicPartition("gone", 0)
 
+#: Why only the members of a group commit.
+HAS_MEMBERS = "the group has members, and only they may commit: stop them first"
+
 #: An id that no topic has.
 NO_ID = b"\7" * 16
 
@@ -210,7 +213,7 @@ async def _groups(steps: Steps, bootstrap: str, admin: Admin, protocols: Sequenc
                 await consumer.getmany(timeout_ms=50)
             await consumer.commit({A0: 4})
             await _active_group(steps, admin, protocol, name, lag)
-        removed = admin.remove_group_members(name)  # static members do not leave when they are closed
+        removed = admin.remove_group_members(name, all_members=True)  # static members do not leave when they are closed
         await steps.take(f"{protocol}: remove all", removed, lambda found: found)
     listed = admin.list_groups(states=["empty"], protocol_types=["consumer", ""])
     own = ("g", "classic-group", "consumer-group")
@@ -461,7 +464,7 @@ EXPECTED: Mapping[str, Any] = {
         {A0: (4, 5, 1, True), A1: (None, 0, None, True), A2: (None, 0, None, True)},
         1,
     ),
-    "classic: commit": {A0: "UNKNOWN_MEMBER_ID: commit of group classic-group in a-0"},
+    "classic: commit": {A0: f"UNKNOWN_MEMBER_ID: commit of group classic-group in a-0: {HAS_MEMBERS}"},
     "classic: delete offsets": {
         B0: None,
         A0: "GROUP_SUBSCRIBED_TO_TOPIC: committed offset of group classic-group in a-0",
@@ -494,7 +497,7 @@ EXPECTED: Mapping[str, Any] = {
         {A0: (4, 5, 1, True), A1: (None, 0, None, True), A2: (None, 0, None, True)},
         1,
     ),
-    "consumer: commit": {A0: "UNKNOWN_MEMBER_ID: commit of group consumer-group in a-0"},
+    "consumer: commit": {A0: f"UNKNOWN_MEMBER_ID: commit of group consumer-group in a-0: {HAS_MEMBERS}"},
     "consumer: delete offsets": {
         B0: None,
         A0: "GROUP_SUBSCRIBED_TO_TOPIC: committed offset of group consumer-group in a-0",

@@ -41,7 +41,7 @@ def test_acls_are_created_and_refused_one_by_one() -> None:
             Creation(2, "t", 3, "User:a", "*", 3, 3),
             Creation(3, "g-", 4, "User:a", "10.0.0.1", 3, 3),
         ]
-        assert await admin.create_acls() == ({}, {})
+        assert await admin.create_acls([]) == ({}, {})
 
     administering(test)
 

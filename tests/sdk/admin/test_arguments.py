@@ -5,12 +5,22 @@ Method: check tables of arguments. More wrong arguments are in tests/test_argume
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import pytest
 
-from kafkawire.sdk.admin.arguments import broker_of, checked_new_partitions, checked_new_topics, checked_resource
+from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.admin.arguments import (
+    broker_of,
+    checked_choices,
+    checked_new_partitions,
+    checked_new_topics,
+    checked_resource,
+)
 from kafkawire.sdk.admin.descriptions import ConfigResource, NewPartitions, NewTopic
 from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ElectionType
 
 BROKER = ConfigResourceType.BROKER
 
@@ -102,3 +112,67 @@ def test_partitions_that_cannot_be_created(given: object, message: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         checked_new_partitions(given)
     assert str(caught.value).startswith(message)
+
+
+def test_the_words_of_a_filter() -> None:
+    words = ("classic", "PreparingRebalance")
+    assert checked_choices("types", ["Classic", "preparingrebalance", "classic"], words) == [*words]
+    assert checked_choices("types", (), words) == []
+    with pytest.raises(LocalProtocolError) as caught:
+        checked_choices("types", ["clasic"], words)
+    assert str(caught.value) == (
+        "one of types: expected classic, PreparingRebalance, got 'clasic'; did you mean classic?"
+    )
+
+
+#: Calls without anything to work on, and what their errors say.
+WITHOUT_ITEMS: list[tuple[Callable[[Admin], Awaitable[object]], str]] = [
+    (lambda admin: admin.create_topics(), "create_topics: expected topics; for none, pass an empty list"),
+    (lambda admin: admin.delete_topics(), "delete_topics: expected topics; for none, pass an empty list"),
+    (
+        lambda admin: admin.describe_topics(),
+        "describe_topics: expected topics; for none, pass an empty list; for all, use list_topics",
+    ),
+    (
+        lambda admin: admin.elect_leaders(ElectionType.UNCLEAN),
+        "elect_leaders: expected partitions; for none, pass an empty list; for all, pass all_partitions=True",
+    ),
+    (
+        lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, ("t", 0), all_partitions=True),
+        "elect_leaders: all_partitions=True leaves no room for other partitions",
+    ),
+    (
+        lambda admin: admin.remove_group_members("g"),
+        "remove_group_members: expected members; for none, pass an empty list; for all, pass all_members=True",
+    ),
+    (
+        lambda admin: admin.remove_group_members("g", member_ids=["m"], all_members=True),
+        "remove_group_members: all_members=True leaves no room for other members",
+    ),
+    (lambda admin: admin.describe_replica_log_dirs(), "describe_replica_log_dirs: expected replicas"),
+    (lambda admin: admin.describe_groups(), "describe_groups: expected group ids"),
+    (lambda admin: admin.delete_groups(), "delete_groups: expected group ids"),
+    (lambda admin: admin.describe_streams_groups(), "describe_streams_groups: expected group ids"),
+    (lambda admin: admin.describe_share_groups(), "describe_share_groups: expected group ids"),
+    (lambda admin: admin.delete_share_groups(), "delete_share_groups: expected group ids"),
+    (lambda admin: admin.delete_share_group_offsets("g"), "delete_share_group_offsets: expected topics"),
+    (lambda admin: admin.delete_group_offsets("g"), "delete_group_offsets: expected partitions"),
+    (lambda admin: admin.describe_configs_of(), "describe_configs_of: expected resources"),
+    (lambda admin: admin.create_acls(), "create_acls: expected ACLs"),
+    (lambda admin: admin.delete_acls(), "delete_acls: expected filters"),
+    (lambda admin: admin.alter_client_quotas(), "alter_client_quotas: expected alterations"),
+    (lambda admin: admin.alter_user_scram_credentials(), "alter_user_scram_credentials: expected alterations"),
+    (lambda admin: admin.describe_transactions(), "describe_transactions: expected ids"),
+    (lambda admin: admin.describe_producers(), "describe_producers: expected partitions"),
+    (lambda admin: admin.fence_producers(), "fence_producers: expected ids"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WITHOUT_ITEMS)
+def test_a_call_without_items_is_refused(call: Callable[[Admin], Awaitable[object]], message: str) -> None:
+    async def run() -> None:
+        with pytest.raises(LocalProtocolError) as caught:
+            await call(Admin("broker:9092"))
+        assert str(caught.value).startswith(message)
+
+    asyncio.run(run())

@@ -11,6 +11,7 @@ import pytest
 
 from kafkawire import ConfigResource, ConfigResourceType, ConfigSource, ConfigSynonym, ConfigType
 from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.admin.config_entries import config_entries
 from kafkawire.sdk.admin.descriptions import ConfigEntry
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages
@@ -62,6 +63,13 @@ def test_resources_of_several_brokers() -> None:
     assert {(request.include_synonyms, request.include_documentation) for request in asked} == {(True, False)}
 
 
+def test_what_only_a_newer_broker_knows_stays_a_number() -> None:
+    synonyms = [Described.DescribeConfigsSynonym("log.a", "0", 77)]
+    entry = Described.DescribeConfigsResourceResult("a", "1", False, 88, False, synonyms, 99)
+    found = config_entries([entry])["a"]
+    assert (found.synonyms[0].source, found.source, found.config_type) == (77, 88, 99)
+
+
 def test_everything_about_an_entry() -> None:
     pair = Pair()
     pair.answer(ApiKey.DESCRIBE_CONFIGS, described)
@@ -71,6 +79,9 @@ def test_everything_about_an_entry() -> None:
         synonyms = (ConfigSynonym("log.a", "0", ConfigSource.DEFAULT_CONFIG),)
         source = ConfigSource.TOPIC_CONFIG
         assert entry == ConfigEntry("a", entry.value, source, False, False, ConfigType.INT, synonyms, "meaning")
+        assert isinstance(entry.source, ConfigSource)
+        assert isinstance(entry.config_type, ConfigType)
+        assert isinstance(entry.synonyms[0].source, ConfigSource)
         assert not entry.is_default
         assert ConfigEntry("a", "0", ConfigSource.DEFAULT_CONFIG, False, False).is_default
 

@@ -37,6 +37,8 @@ def test_create() -> None:
         full, least = broker.asked(ApiKey.CREATE_DELEGATION_TOKEN)
         assert full == Create("User", "alice", [Create.CreatableRenewers("User", "carol")], 5_000)
         assert least == Create(max_lifetime_ms=-1)
+        await admin.create_delegation_token(max_lifetime_ms=-1)
+        assert broker.asked(ApiKey.CREATE_DELEGATION_TOKEN)[-1] == least
 
     administering(test)
 
@@ -70,13 +72,17 @@ def test_renew_and_expire() -> None:
         assert await admin.renew_delegation_token(PASSWORD, 60_000) == 7
         assert await admin.expire_delegation_token(HMAC) == 8
         assert await admin.expire_delegation_token(PASSWORD.reveal(), 0) == 8
+        await admin.renew_delegation_token(HMAC, -1)
+        await admin.expire_delegation_token(HMAC, -1)
         assert broker.asked(ApiKey.RENEW_DELEGATION_TOKEN) == [
             messages.RenewDelegationTokenRequest(HMAC, -1),
             messages.RenewDelegationTokenRequest(HMAC, 60_000),
+            messages.RenewDelegationTokenRequest(HMAC, -1),
         ]
         assert broker.asked(ApiKey.EXPIRE_DELEGATION_TOKEN) == [
             messages.ExpireDelegationTokenRequest(HMAC, -1),
             messages.ExpireDelegationTokenRequest(HMAC, 0),
+            messages.ExpireDelegationTokenRequest(HMAC, -1),
         ]
 
     administering(test)
@@ -129,7 +135,7 @@ def test_arguments_are_checked_first() -> None:
             lambda: admin.create_delegation_token(max_lifetime_ms=0),
             lambda: admin.renew_delegation_token("?"),
             lambda: admin.renew_delegation_token(HMAC, 0),
-            lambda: admin.expire_delegation_token(HMAC, -1),
+            lambda: admin.expire_delegation_token(HMAC, -2),
             lambda: admin.describe_delegation_tokens(["alice"]),
         ):
             with pytest.raises(LocalProtocolError):

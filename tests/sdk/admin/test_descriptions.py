@@ -1,14 +1,17 @@
-"""A NewTopic defaults to the broker's settings, cannot be changed by accident, and can be copied and pickled."""
+"""A NewTopic can be copied and pickled; ItemResults say what to use if they are taken for a mapping."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
-from kafkawire.sdk.admin.descriptions import NewTopic
+from kafkawire.sdk.admin.descriptions import ItemResults, NewTopic
+from kafkawire.sdk.errors import Closed
 
 
 def test_defaults() -> None:
@@ -31,3 +34,32 @@ def test_copies(topic: NewTopic) -> None:
     for copied in (copy.copy(topic), copy.deepcopy(topic), pickle.loads(pickle.dumps(topic))):
         assert type(copied) is NewTopic
         assert copied == topic
+
+
+RESULTS: ItemResults[str, int] = ItemResults({"a": 1}, {"b": Closed("no")})
+
+
+def test_results_of_items() -> None:
+    values, errors = RESULTS
+    assert (values, errors) == (RESULTS.values, RESULTS.errors) == (RESULTS[0], RESULTS[-1]) == RESULTS[:]
+    assert RESULTS._replace(errors={}).all() == {"a": 1}
+    for copied in (copy.copy(RESULTS), copy.deepcopy(RESULTS)):
+        assert (copied.values, [*copied.errors]) == ({"a": 1}, ["b"])
+    assert not [name for name in ("get", "items", "keys") if hasattr(RESULTS, name)]
+
+
+@pytest.mark.parametrize(
+    "misled",
+    [
+        lambda results: results["a"],
+        lambda results: "a" in results,
+        lambda results: results.items(),
+        lambda results: results.keys(),
+        lambda results: results.get("a"),
+    ],
+)
+def test_results_that_are_taken_for_a_mapping(misled: Callable[[Any], object]) -> None:
+    with pytest.raises(
+        (TypeError, AttributeError), match=r"all\(\), which raises the first error, or values and errors"
+    ):
+        misled(RESULTS)

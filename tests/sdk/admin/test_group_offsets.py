@@ -180,3 +180,17 @@ def test_offsets_are_deleted() -> None:
     pair.administering(test)
     request = pair.asked(ApiKey.OFFSET_DELETE)[1][0]
     assert [[each.partition_index for each in topic.partitions] for topic in request.topics] == [[0, 1]]
+
+
+def test_offsets_of_a_group_that_has_members() -> None:
+    pair = Pair()
+    pair.answer(ApiKey.OFFSET_COMMIT, lambda node_id, request: committed(p0=ErrorCode.UNKNOWN_MEMBER_ID))
+
+    async def test(admin: Admin) -> None:
+        results = await admin.alter_group_offsets("g", {T0: 1})
+        assert str(results.errors[T0]) == (
+            "UNKNOWN_MEMBER_ID: commit of group g in t-0: the group has members, and only they may commit: "
+            "stop them first"
+        )
+
+    pair.administering(test)

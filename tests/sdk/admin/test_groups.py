@@ -117,9 +117,9 @@ def test_a_classic_group(
     [
         (
             [("g", "Share"), ("h", "streams")],
-            "the group is a share group; only consumer and classic groups can be described",
+            "the group is a share group: use describe_share_groups",
         ),
-        ([("g", "streams")], "the group is a streams group; only consumer and classic groups can be described"),
+        ([("g", "streams")], "the group is a streams group: use describe_streams_groups"),
         ([("g", "classic"), ("h", "share")], None),  # created meanwhile
         ([], None),
     ],
@@ -309,6 +309,7 @@ def test_members_are_removed() -> None:
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
         assert await admin.remove_group_members("g", []) == ({}, {})
+        assert await admin.remove_group_members("g", member_ids=[]) == ({}, {})
         broker.responders[ApiKey.LEAVE_GROUP] = lambda request: script.pop(0)
         results = await admin.remove_group_members("g", "i", "j", "k", "i", member_ids=["m"], reason="r" * 300)
         assert results.values == {"i": None, "m": None}
@@ -339,9 +340,9 @@ def test_all_members_are_removed() -> None:
         broker.responders[ApiKey.DESCRIBE_GROUPS] = lambda request: Classic(groups=[group])
         found = [Left.MemberResponse("m1", "i"), Left.MemberResponse("m2", None)]
         broker.responders[ApiKey.LEAVE_GROUP] = lambda request: Left(members=found)
-        assert (await admin.remove_group_members("g")).all() == {"i": None, "m2": None}
+        assert (await admin.remove_group_members("g", all_members=True)).all() == {"i": None, "m2": None}
         members.clear()
-        assert await admin.remove_group_members("g") == ({}, {})
+        assert await admin.remove_group_members("g", all_members=True) == ({}, {})
         assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 1
 
     administering(test)

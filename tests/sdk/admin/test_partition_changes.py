@@ -129,7 +129,7 @@ def test_some_leaders_are_elected() -> None:
 def test_all_leaders_are_elected() -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.responders[ApiKey.ELECT_LEADERS] = lambda request: elected([0])
-        assert (await admin.elect_leaders(ElectionType.UNCLEAN)).all() == {T0: True}
+        assert (await admin.elect_leaders(ElectionType.UNCLEAN, all_partitions=True)).all() == {T0: True}
         (request,) = broker.asked(ApiKey.ELECT_LEADERS)
         assert isinstance(request, messages.ElectLeadersRequest)
         assert (request.election_type, request.topic_partitions) == (ElectionType.UNCLEAN, None)

@@ -42,6 +42,13 @@ def test_entities(entity: ClientQuotaEntity, names: dict[str, str | None], text:
     assert str(ClientQuotaEntity()) == "no entity"
 
 
+def test_the_filter_of_an_entity() -> None:
+    components = (ClientQuotaFilterComponent("user", "a"), ClientQuotaFilterComponent("client-id", DEFAULT))
+    assert checked_filter(ClientQuotaEntity("a", DEFAULT)) == ClientQuotaFilter(components, strict=True)
+    with pytest.raises(LocalProtocolError, match="entity: expected a user, a client_id or an ip"):
+        checked_filter(ClientQuotaEntity())
+
+
 def test_match_types() -> None:
     components = [ClientQuotaFilterComponent("user", match) for match in ("a", DEFAULT, None)]
     assert [match_type_of(each) for each in components] == [

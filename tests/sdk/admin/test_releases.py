@@ -43,16 +43,16 @@ APIS: dict[ApiKey, Action] = {
     ApiKey.RENEW_DELEGATION_TOKEN: lambda admin: admin.renew_delegation_token(b"x"),
     ApiKey.EXPIRE_DELEGATION_TOKEN: lambda admin: admin.expire_delegation_token(b"x"),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda admin: admin.describe_delegation_tokens(),
-    ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED),
+    ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED, all_partitions=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", {}),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
     ApiKey.UPDATE_FEATURES: lambda admin: admin.update_features({"f": 1}),
     ApiKey.UNREGISTER_BROKER: lambda admin: admin.unregister_broker(7),
     ApiKey.DESCRIBE_QUORUM: lambda admin: admin.describe_metadata_quorum(),
-    ApiKey.ALTER_CLIENT_QUOTAS: lambda admin: admin.alter_client_quotas(),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda admin: admin.alter_client_quotas([]),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda admin: admin.describe_client_quotas(),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda admin: admin.alter_user_scram_credentials(),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda admin: admin.alter_user_scram_credentials([]),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda admin: admin.describe_user_scram_credentials(),
     ApiKey.DELETE_GROUPS: lambda admin: all_of(admin.delete_share_groups("g")),
     ApiKey.SHARE_GROUP_DESCRIBE: lambda admin: all_of(admin.describe_share_groups("g")),
@@ -75,7 +75,10 @@ APIS: dict[ApiKey, Action] = {
 
 #: For each field, the last version without it, and an operation that needs it.
 FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {
-    (ApiKey.ELECT_LEADERS, "election_type"): (0, lambda admin: admin.elect_leaders(ElectionType.UNCLEAN)),
+    (ApiKey.ELECT_LEADERS, "election_type"): (
+        0,
+        lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, all_partitions=True),
+    ),
     (ApiKey.CREATE_DELEGATION_TOKEN, "owner_principal_name"): (
         2,
         lambda admin: admin.create_delegation_token("User:alice"),

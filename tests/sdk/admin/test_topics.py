@@ -122,14 +122,14 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
 
 @pytest.mark.parametrize("answers_each", [False, True])
 def test_a_topic_that_is_named_and_given_by_id(answers_each: bool) -> None:
-    """Apache Kafka 4 refuses both in one result; 3.9 deletes the topic, and one of two results has the error, if any."""
+    """Apache Kafka 4 refuses both in one result; 3.9 has two results, of which one has the error, if any."""
     topic_id = topic_id_of("a")
     both = Deleted.DeletableTopicResult("a", topic_id, ErrorCode.INVALID_REQUEST, "twice")
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
         each = [both, Deleted.DeletableTopicResult("a", topic_id)]
         broker.responders[ApiKey.DELETE_TOPICS] = lambda request: Deleted(responses=each if answers_each else [both])
-        with pytest.raises(BrokerError, match="^INVALID_REQUEST: delete topic a: twice$") as caught:
+        with pytest.raises(BrokerError, match=r"^INVALID_REQUEST: delete topic a: twice$") as caught:
             await admin.delete_topics("a", topic_ids=[topic_id])
         assert caught.value.results is not None
         assert [*caught.value.results.errors] == ["a", topic_id]

@@ -21,7 +21,7 @@ from unittest.mock import Mock, create_autospec
 import pytest
 
 import kafkawire
-from kafkawire import NewTopic, sync
+from kafkawire import ConfigResource, NewTopic, sync
 from kafkawire.sdk.client.method_hints import ADMIN, ARGUMENTS, BROKER, CONSUMER, DELIVERY, PRODUCER
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.testing import Broker
@@ -36,6 +36,9 @@ clients = {"Producer": kafka.KafkaProducer, "Consumer": kafka.KafkaConsumer, "Ad
 print(json.dumps({face: [name for name in dir(client) if callable(getattr(client, name)) and name[0] != "_"]
                   for face, client in clients.items()}))
 """
+
+#: Named tuples whose constructors give hints.
+VALUES: list[Any] = [NewTopic, ConfigResource]
 
 #: Methods of kafka-python that have no advice: internals, and methods that no user has missed so far.
 UNANSWERED = {
@@ -112,7 +115,8 @@ def argument_cases() -> list[tuple[Any, str, str, str]]:
     cases = []
     for advice, given in ARGUMENTS.items():
         for method, argument in (each.split(".") for each in given.split()):
-            faces = [NewTopic] if method == "NewTopic" else [face for face in FACES if hasattr(face, method)]
+            value = next((each for each in VALUES if each.__name__ == method), None)
+            faces = [face for face in FACES if hasattr(face, method)] if value is None else [value]
             assert faces, method
             cases += [(face, method, argument, advice) for face in faces]
     return cases
@@ -120,8 +124,8 @@ def argument_cases() -> list[tuple[Any, str, str, str]]:
 
 def called(face: Any, method: str, *given: object, **named: object) -> object:
     """Call a method of a client that was not started; arguments are checked before that."""
-    if face is NewTopic:
-        return NewTopic(*given, **named)  # type: ignore[arg-type]  # of any method
+    if face in VALUES:
+        return face(*given, **named)
     result = getattr(face("broker:9092"), method)(*given, **named)
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 
@@ -130,7 +134,7 @@ def called(face: Any, method: str, *given: object, **named: object) -> object:
 def test_an_argument_of_another_client_names_what_to_use(face: Any, method: str, argument: str, advice: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(f'{method}: {argument}=…: {advice}')}$"):
         called(face, method, **{argument: None})
-    function = NewTopic.__new__ if face is NewTopic else getattr(face, method)
+    function = face.__new__ if face in VALUES else getattr(face, method)
     parameter = inspect.signature(function).parameters.get(argument)
     assert parameter is None or parameter.kind is parameter.VAR_POSITIONAL
 
@@ -170,8 +174,18 @@ def test_an_argument_of_another_client_names_what_to_use(face: Any, method: str,
             "describe_configs",
             (),
             {},
-            r"Admin.describe_configs\(\) .*; it takes \(resource_type, name, \*keys, include_synonyms=False, .*\)",
+            r"Admin.describe_configs\(\) .*; it takes \(resource_type, name, \*keys, include_synonyms=False, .*\); "
+            "for several resources, use describe_configs_of",
         ),
+        (
+            "Admin",
+            "incremental_alter_configs",
+            ([],),
+            {},
+            ".*; for several resources, use incremental_alter_configs_of",
+        ),
+        ("Admin", "alter_configs", ([],), {}, ".*; for several resources, .* use incremental_alter_configs_of"),
+        ("Admin", "list_topics", ("t",), {}, ".*; for single topics, use describe_topics"),
     ],
 )
 def test_a_call_that_is_refused(name: str, method: str, given: Any, named: Any, text: str) -> None:
@@ -179,6 +193,24 @@ def test_a_call_that_is_refused(name: str, method: str, given: Any, named: Any, 
         with pytest.raises(TypeError, match=f"^{text}$") as caught:
             called(getattr(module, name), method, *given, **named)
         assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer", "ShareConsumer"])
+def test_the_wrong_kind_of_with_block(name: str) -> None:
+    options = {"group_id": "g"} if name == "ShareConsumer" else {}
+    awaiting, blocking = getattr(kafkawire, name)("b:1", **options), getattr(sync, name)("b:1", **options)
+    text = f"{name} has no __enter__: use `async with`, or `with` and {name} of kafkawire.sync"
+    with pytest.raises(AttributeError, match=f"^{text}$"), awaiting:
+        pass
+    with pytest.raises(
+        AttributeError, match=f"^{name} has no __aenter__: use `with`, or `async with` and {name} of kaf"
+    ):
+        asyncio.run(entered(blocking))
+
+
+async def entered(client: Any) -> None:
+    async with client:
+        pass
 
 
 def test_new_topics() -> None:

@@ -90,3 +90,22 @@ def test_numbers_of_a_later_release_are_unknown() -> None:
     assert known_or_unknown(AclOperation, 3) is AclOperation.READ
     assert known_or_unknown(AclOperation, 100) is AclOperation.UNKNOWN
     assert known_or_unknown(PatternType, -1) is PatternType.UNKNOWN
+
+
+def test_the_filter_of_an_acl_selects_only_it() -> None:
+    pattern = ResourcePattern(TOPIC, "t", PREFIXED)
+    binding = AclBinding(pattern, ENTRY)
+    selected = binding.to_filter()
+    assert selected == AclBindingFilter(
+        ResourcePatternFilter(TOPIC, "t", PREFIXED),
+        AccessControlEntryFilter("User:alice", "10.0.0.1", AclOperation.READ, AclPermissionType.ALLOW),
+    )
+    assert selected.matches(binding)
+    others = [AclBinding(pattern._replace(pattern_type=LITERAL), ENTRY), AclBinding(pattern, ENTRY._replace(host="*"))]
+    assert not any(selected.matches(other) for other in others)
+
+
+def test_an_entry_allows_every_host_by_default_but_no_operation() -> None:
+    entry = AccessControlEntry("User:alice", operation=AclOperation.READ)
+    assert entry == ("User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    assert AccessControlEntry("User:alice").operation is AclOperation.UNKNOWN, "an admin refuses it"
