@@ -396,6 +396,7 @@ ADMIN |= {
 }
 PRINCIPALS = (5, b"User:a", "alice", ":a", "User:", ["User:a", 5])
 HMACS = (None, 5, ["a"], 1.5, True)
+PERIODS = [each for each in LIMITS if each != -1]  # Kafka's number for the default
 
 ADMIN |= {
     "create_delegation_token": (
@@ -408,14 +409,14 @@ ADMIN |= {
     ),
     "create_delegation_token lifetime": (
         lambda admin, given: admin.create_delegation_token(max_lifetime_ms=given),
-        LIMITS,
+        PERIODS,
     ),
     "renew_delegation_token": (lambda admin, given: admin.renew_delegation_token(given), HMACS),
-    "renew_delegation_token period": (lambda admin, given: admin.renew_delegation_token(b"a", given), LIMITS),
+    "renew_delegation_token period": (lambda admin, given: admin.renew_delegation_token(b"a", given), PERIODS),
     "expire_delegation_token": (lambda admin, given: admin.expire_delegation_token(given), HMACS),
     "expire_delegation_token period": (
         lambda admin, given: admin.expire_delegation_token(b"a", given),
-        [each for each in LIMITS if each != -1],
+        PERIODS,
     ),
     "describe_delegation_tokens": (
         lambda admin, given: admin.describe_delegation_tokens(given),
