@@ -421,6 +421,13 @@ class ConfigurationError(KafkaWireError, ValueError):
         self.option = option
         self.reason = reason
 
+    @classmethod
+    def joined(cls, errors: Sequence[ConfigurationError]) -> ConfigurationError:
+        """Return one error with the messages of several, a line each, and the option and the reason of the first."""
+        first = errors[0]
+        first.args = ("\n".join(map(str, errors)),)
+        return first
+
 
 def _copied(cls: type[KafkaWireError], args: tuple[Any, ...]) -> KafkaWireError:
     """Return an error with another error's message, for `pickle` and `copy`, which then add the attributes."""

@@ -141,6 +141,8 @@ class Options:
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
     #: Option names, keyed by the dotted name from Kafka's documentation.
     KAFKA_NAMES: ClassVar[Mapping[str, str]] = {}
+    #: Option names, keyed by names of other clients that mean exactly the same; their values may be text, too.
+    ALIASES: ClassVar[Mapping[str, str]] = {}
     #: Whether numbers and booleans may be text under every name, as on a command line.
     FROM_TEXT: ClassVar[bool] = False
     #: The rules between options.
@@ -166,14 +168,18 @@ class Options:
             given: (name, value) pairs; the names are dotted or in snake_case.
 
         Raises:
-            ConfigurationError: a name is unknown or given twice, a required one is missing, a value is invalid, or two
-                values contradict each other.
+            ConfigurationError: names are unknown, of which the error lists all; a name is given twice, a required one
+                is missing, a value is invalid, or two values contradict each other.
         """
         values: dict[str, object] = {}
-        for given_name, value in given:
-            name = cls.KAFKA_NAMES.get(given_name, given_name)
-            if name not in cls.OPTIONS:
-                raise ConfigurationError(given_name, value, cls.unknown(given_name))
+        pairs = [*given]
+        unknown = [
+            ConfigurationError(name, value, cls.unknown(name)) for name, value in pairs if cls.own_name(name) is None
+        ]
+        if unknown:
+            raise ConfigurationError.joined(unknown)
+        for given_name, value in pairs:
+            name = cls.own_name(given_name) or given_name
             if name in values:
                 raise ConfigurationError(given_name, value, f"{name} was already given")
             values[name] = cls.read_value(given_name, value)
@@ -221,6 +227,12 @@ class Options:
         return f"{name}={getattr(self, name)}{' (the default)' if is_default else ''}"
 
     @classmethod
+    def own_name(cls, given_name: str) -> str | None:
+        """Return the name of the option that a user means; None if there is none."""
+        name = cls.KAFKA_NAMES.get(given_name) or cls.ALIASES.get(given_name, given_name)
+        return name if name in cls.OPTIONS else None
+
+    @classmethod
     def unknown(cls, name: str) -> str:
         """Return the text of the error about an unknown option name."""
         own = cls.KAFKA_NAMES.get(name.replace("_", "."))
@@ -239,12 +251,12 @@ class Options:
         Raises:
             ConfigurationError: the value is invalid.
         """
-        option = cls.OPTIONS[cls.KAFKA_NAMES.get(given_name, given_name)]
+        option = cls.OPTIONS[cls.own_name(given_name) or given_name]
         if value is None and option.default is not None:
             needed = "a value is needed, since there is no default"
             left_out = f"None is not allowed; leave the option out for the default, {option.default!r}"
             raise ConfigurationError(given_name, None, needed if option.default is REQUIRED else left_out)
-        may_be_text = cls.FROM_TEXT or given_name in cls.KAFKA_NAMES
+        may_be_text = cls.FROM_TEXT or given_name in cls.KAFKA_NAMES or given_name in cls.ALIASES
         if may_be_text and option.parse is not None and isinstance(value, str):
             value = option.parse(value)
         return option.read(given_name, value)

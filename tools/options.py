@@ -21,7 +21,7 @@ from kafkawire.codegen.configs import ConfigSpec, load_configs
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, synonyms
-from kafkawire.sdk.client.options import CLIENTS, ClientOptions
+from kafkawire.sdk.client.options import CLIENTS, ClientOptions, ProducerOptions
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.options import REQUIRED, Option, Options
 
@@ -62,6 +62,7 @@ unknown names and values of the wrong type; a function that passes options on de
   `settings: dict[str, Any] = {"linger.ms": 20}`. As in a properties file, a number under Kafka's name may be text in
   decimal digits, and a boolean the text `true` or `false`; under kafkawire's own name, text is refused. The broker
   accepts text under every name.
+- A few names of other clients are accepted, too, because they mean exactly the same: {aliases}.
 - None is accepted only where the type says so. To get the default, leave the option out.
 - Options are checked against each other when the client is created. The default of an option that was not given yields
   to options that were: `delivery_timeout_ms=8_000` alone lowers `request_timeout_ms`. Two given options that contradict
@@ -182,7 +183,7 @@ def _annotated(key: str, annotation: str) -> list[str]:
 def _page() -> str:
     configs = load_configs(SCHEMAS / "configs.yaml")
     sections = [
-        _INTRODUCTION,
+        _INTRODUCTION.replace("{aliases}", ", ".join(f"`{name}`" for name in sorted(ProducerOptions.ALIASES))),
         _table("Every client", ClientOptions, _OF_EVERY_CLIENT),
         _table("Every client: TLS and SASL", ClientOptions, SecurityOptions.OPTIONS),
         *(_table(f"`{name}`", options, _new(options, ClientOptions)) for name, options in CLIENTS.items()),

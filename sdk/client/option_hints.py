@@ -16,12 +16,11 @@ from kafkawire.sdk.options import Options
 
 __all__ = ["MISSING", "ON_THE_ROADMAP", "SYNONYMS", "hint", "synonyms"]
 
-#: Each option, mapped to its names in other clients, separated by spaces.
+#: Each option, mapped to its names in other clients, separated by spaces. Accepted names are in `Options.ALIASES`.
 SYNONYMS: Final[Mapping[str, str]] = {
     "batch_size": "max.batch.size",
     "bootstrap_servers": "brokers metadata.broker.list servers",
     "compression": "compression.codec",
-    "delivery_timeout_ms": "message.timeout.ms",
     "enable_auto_commit": "auto.commit.enable",
     "fetch_max_wait_ms": "fetch.wait.max.ms",
     "linger_ms": "queue.buffering.max.ms",
@@ -34,20 +33,13 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "request_timeout_ms": "socket.timeout.ms",
     "retries": "message.send.max.retries",
     "sasl_kerberos_service_name": "sasl.kerberos.name",
-    "sasl_mechanism": "sasl.mechanisms",
     "sasl_oauthbearer_client_credentials_client_id": "sasl.oauthbearer.client.id",
     "sasl_oauthbearer_client_credentials_client_secret": "sasl.oauthbearer.client.secret",
     "sasl_oauthbearer_token": "oauth.cb oauthbearer.token.refresh.cb sasl.oauth.token.provider",
-    "sasl_password": "sasl.plain.password",
-    "sasl_username": "sasl.plain.username",
     "ssl_endpoint_identification_algorithm": "ssl.check.hostname",
-    "ssl_key_location": "ssl.keyfile",
-    "ssl_key_password": "ssl.password",
     "ssl_keystore_certificate_chain": "ssl.certificate.pem",
     "ssl_keystore_key": "ssl.key.pem",
-    "ssl_keystore_location": "ssl.certfile ssl.certificate.location",
     "ssl_truststore_certificates": "ssl.ca.pem",
-    "ssl_truststore_location": "ssl.ca.location ssl.cafile",
 }
 
 #: Each feature in docs/roadmap.md, mapped to the options planned with it. In this mapping and the next one, a name that
@@ -175,7 +167,8 @@ def hint(name: str, kind: type[Options], clients: Mapping[str, type[Options]]) -
 
 def synonyms(kind: type[Options]) -> Iterator[tuple[str, str]]:
     """Map each dotted name of another client to the option of `kind` that it stands for."""
-    return ((name, own) for own, names in SYNONYMS.items() if own in kind.OPTIONS for name in names.split())
+    yield from ((name.replace("_", "."), own) for name, own in kind.ALIASES.items())
+    yield from ((name, own) for own, names in SYNONYMS.items() if own in kind.OPTIONS for name in names.split())
 
 
 def _own_name(dotted: str, options: type[Options]) -> str | None:

@@ -204,6 +204,8 @@ class ProducerOptions(ClientOptions):
 
     KIND: ClassVar[str] = "producer"
 
+    ALIASES: ClassVar[Mapping[str, str]] = {**ClientOptions.ALIASES, "message.timeout.ms": "delivery_timeout_ms"}
+
     @property
     def compression_level(self) -> int | None:
         """The level of `compression`; None for the codec's default."""

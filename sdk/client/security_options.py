@@ -9,7 +9,7 @@ Source: Apache Kafka, `CommonClientConfigs`, `SslConfigs`, `SaslConfigs`; KIP-65
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kafkawire.sdk.client.option_values import SECURITY_PROTOCOLS, check_encodable, read_wire_text
 from kafkawire.sdk.errors import ConfigurationError
@@ -121,6 +121,18 @@ class SecurityOptions(Options):
         sasl_kerberos_service_name: the first part of the brokers' Kerberos principal.
         sasl_aws_region: the region of the MSK cluster; None to take it from the broker's name.
     """
+
+    ALIASES: ClassVar[Mapping[str, str]] = {
+        "sasl.mechanisms": "sasl_mechanism",
+        "sasl_plain_password": "sasl_password",
+        "sasl_plain_username": "sasl_username",
+        "ssl.ca.location": "ssl_truststore_location",
+        "ssl.certificate.location": "ssl_keystore_location",
+        "ssl_cafile": "ssl_truststore_location",
+        "ssl_certfile": "ssl_keystore_location",
+        "ssl_keyfile": "ssl_key_location",
+        "ssl_password": "ssl_key_password",
+    }
 
     security_protocol: str = choice(SECURITY_PROTOCOLS[0], *SECURITY_PROTOCOLS, kafka="security.protocol")
     ssl_context: ssl.SSLContext | None = option(None, _context, "ssl.SSLContext | None")

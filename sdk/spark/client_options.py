@@ -95,7 +95,7 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
         shown = f"{CLIENT_PREFIX}{given_name}"
         if (reason := refused.get(given_name.replace(".", "_"))) is not None:
             raise ConfigurationError(shown, text, reason)
-        name = options.KAFKA_NAMES.get(given_name, given_name)
+        name = options.own_name(given_name) or given_name
         option = options.OPTIONS.get(name)
         if option is None:
             raise ConfigurationError(shown, text, client_reason(options.unknown(given_name), options))

@@ -7,6 +7,7 @@ deprecated functions.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import subprocess
@@ -57,9 +58,10 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
             "no such option here; share_acknowledgement_mode is an option of ShareConsumer",
         ),
         ("ShareConsumer", "auto.offset.reset", "no such option here; auto_offset_reset is an option of Consumer"),
-        ("Admin", "sasl_plain_username", "no such option; here it is sasl_username"),
-        ("Producer", "ssl.ca.location", "no such option; here it is ssl_truststore_location"),
-        ("Consumer", "sasl.mechanisms", "no such option; here it is sasl_mechanism"),
+        ("Admin", "sasl.plain.username", "no such option; here it is sasl_username"),
+        ("Producer", "ssl.cafile", "no such option; here it is ssl_truststore_location"),
+        ("Consumer", "sasl_mechanisms", "no such option; here it is sasl_mechanism"),
+        ("Consumer", "message.timeout.ms", "no such option here; delivery_timeout_ms is an option of Producer"),
         ("Producer", "ssl_ciphers", "no such option; set it on an ssl.SSLContext, and pass that as ssl_context"),
         ("Producer", "sasl.login.class", "no such option; pass a function as sasl_oauthbearer_token"),
         (
@@ -86,18 +88,62 @@ def test_hints(client: str, name: str, text: str | None) -> None:
 def test_errors_show_hints_and_no_secrets() -> None:
     with pytest.raises(ConfigurationError, match=r"^compression_type='gzip': no such option; here it is compression$"):
         read_options(ProducerOptions, "a", {"compression_type": "gzip"})
-    for name in ("sasl_plain_password", "ssl.key.pem", "ssl.ca.pem", "sasl.jaas.config", "ssl.keystore.password"):
+    for name in ("sasl.plain.password", "ssl.key.pem", "ssl.ca.pem", "sasl.jaas.config", "ssl.keystore.password"):
         with pytest.raises(ConfigurationError) as caught:
             read_options(ConsumerOptions, "a", {name: "hush"})
         assert "hush" not in str(caught.value)
         assert str(caught.value).startswith(f"{name}=<hidden>: no such option; ")
 
 
+def test_an_error_lists_all_unknown_options() -> None:
+    given = {"session.timeout.ms": "x", "stats_cb": print, "linger.ms": 5, "ssl.keystore.password": "hush", "nonsense": 1}
+    with pytest.raises(ConfigurationError) as caught:
+        read_options(ConsumerOptions, "a", given)
+    stats, linger, password, other = str(caught.value).split("\n")
+    assert (caught.value.option, stats.partition("=")[0]) == ("stats_cb", "stats_cb")
+    assert linger == "linger.ms=5: no such option here; linger_ms is an option of Producer"
+    assert password.startswith("ssl.keystore.password=<hidden>: no such option; certificates and keys are PEM")
+    assert other.startswith("nonsense=1: no such option")
+    for copied in (copy.copy(caught.value), caught.value.again()):
+        assert str(copied) == str(caught.value)
+
+
+def test_names_of_other_clients_that_mean_the_same_are_accepted() -> None:
+    confluent = {
+        "bootstrap.servers": "a",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "ca.pem",
+        "ssl.certificate.location": "me.pem",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": "hush",
+        "message.timeout.ms": "70000",
+    }
+    kafka_python = {
+        "bootstrap_servers": "a",
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": "ca.pem",
+        "ssl_certfile": "me.pem",
+        "ssl_keyfile": None,
+        "ssl_password": None,
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": "hush",
+        "delivery_timeout_ms": 70_000,
+    }
+    first, second = (read_options(ProducerOptions, None, given) for given in (confluent, kafka_python))
+    assert vars(first) == vars(second)
+    assert (first.ssl_truststore_location, first.ssl_keystore_location) == ("ca.pem", "me.pem")
+    assert (first.sasl_mechanism, first.sasl_username, first.delivery_timeout_ms) == ("PLAIN", "me", 70_000)
+    with pytest.raises(ConfigurationError, match="ssl_truststore_location was already given"):
+        read_options(ProducerOptions, "a", {"ssl_cafile": "a", "ssl_truststore_location": "b"})
+
+
 def test_every_option_of_kafka_python_has_an_answer() -> None:
     listed = subprocess.run([sys.executable, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True).stdout
     for client, names in json.loads(listed).items():
         kind = CLIENTS[client]
-        others = set(names) - kind.OPTIONS.keys()
+        others = set(names) - kind.OPTIONS.keys() - kind.ALIASES.keys()
         assert len(others) > 20
         assert [name for name in others if hint(name, kind, CLIENTS) is None] == []
 

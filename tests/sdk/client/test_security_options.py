@@ -117,7 +117,7 @@ def test_accepted(given: dict[str, Any]) -> None:
         ({**PLAIN, "sasl_pasword": SECRET}, "sasl_pasword=<hidden>: no such option; did you mean sasl_password"),
         ({"sasl.jaas.config": f'password="{SECRET}"'}, "sasl.jaas.config=<hidden>: no such option"),
         ({"ssl_keystore_pasword": SECRET}, "ssl_keystore_pasword=<hidden>: no such option"),
-        ({"sasl_plain_password": SECRET}, "sasl_plain_password=<hidden>: no such option"),
+        ({"sasl.plain.password": SECRET}, "sasl.plain.password=<hidden>: no such option"),
     ],
 )  # fmt: skip
 def test_refused(given: dict[str, Any], message: str) -> None:
