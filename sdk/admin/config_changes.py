@@ -44,7 +44,7 @@ async def incremental_alter_configs(
         response = messages.IncrementalAlterConfigsResponse
         return await _alter(operations, node_id, kind(asked, validate_only), response, batch, deadline_ms)
 
-    return await in_batches(operations, changes, resource_nodes(), alter, final=NO_SUCH_TOPIC)
+    return await in_batches(operations, changes, resource_nodes(operations), alter, final=NO_SUCH_TOPIC)
 
 
 async def alter_configs(
@@ -67,7 +67,7 @@ async def alter_configs(
         response = messages.AlterConfigsResponse
         return await _alter(operations, node_id, kind(asked, validate_only), response, batch, deadline_ms)
 
-    return await in_batches(operations, configs, resource_nodes(), alter, final=NO_SUCH_TOPIC)
+    return await in_batches(operations, configs, resource_nodes(operations), alter, final=NO_SUCH_TOPIC)
 
 
 async def _alter(

@@ -79,7 +79,7 @@ async def describe_configs(
                 found[each] = error or config_entries(result.configs)
         return answered(response, found, batch, "the configuration of")
 
-    return await in_batches(operations, resources, resource_nodes(), describe, final=NO_SUCH_TOPIC)
+    return await in_batches(operations, resources, resource_nodes(operations), describe, final=NO_SUCH_TOPIC)
 
 
 async def list_config_resources(operations: Operations, kinds: Collection[ConfigResourceType]) -> list[ConfigResource]:
@@ -138,14 +138,14 @@ def resource_error(resource: ConfigResource, code: int, message: str | None) -> 
     return BrokerError(code, error_text(f"configuration of {resource}", message)) if is_error else None
 
 
-def resource_nodes() -> Nodes[ConfigResource]:
+def resource_nodes(operations: Operations) -> Nodes[ConfigResource]:
     """Return what finds the broker that describes a resource, which is `ANY_NODE` if any broker does."""
 
     def node_of(resource: ConfigResource) -> int:
         node_id = broker_of(resource)
         return ANY_NODE if node_id is None else node_id
 
-    return Nodes(node_of)
+    return Nodes(node_of, operations)
 
 
 def target_of(node_id: int) -> Target:

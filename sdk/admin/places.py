@@ -1,7 +1,9 @@
 """Find the brokers that are responsible for the items of an operation: leaders, coordinators, or given brokers.
 
 Coordinators are looked up in one request, or in one for each key if the broker is older than Apache Kafka 3.0. As for
-`OffsetQueries`, a topic that does not exist is reported at once, but a missing partition or leader is waited for.
+`OffsetQueries`, a topic that does not exist is reported at once, but a missing leader is waited for. A partition that
+an existing topic lacks, or a broker that the cluster lacks, is waited for only for a while, unlike in Java: it is
+probably a mistake, and new partitions and brokers are known to all brokers within that time.
 
 Source: Apache Kafka, `PartitionLeaderStrategy`, `CoordinatorStrategy`, `StaticBrokerStrategy`; KIP-699 (several keys).
 """
@@ -13,21 +15,26 @@ from typing import Final, Generic
 
 from kafkawire.sdk.admin.descriptions import Item
 from kafkawire.sdk.admin.item_batches import Placed, one_by_one
-from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.client.operations import ABSENT_MS, NO_SUCH_TOPIC, Operations
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import BrokerError, ConnectFailed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.routing.call import ANY_BROKER, Coordinator
+from kafkawire.sdk.routing.call import ANY_BROKER, Coordinator, Node
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import carries, coordinator, error_text, find_coordinator, lacking
+from kafkawire.sdk.routing.router import NOT_IN_CLUSTER
 from kafkawire.sdk.transport.driver_interface import Versions
 
-__all__ = ["ANY_NODE", "Anywhere", "Coordinators", "Leaders", "Nodes"]
+__all__ = ["ANY_NODE", "MISSING_MS", "Anywhere", "Coordinators", "Leaders", "Nodes"]
 
 #: Stands for the node id of items that any broker takes.
 ANY_NODE: Final = -1
+
+#: How long a missing partition or broker is waited for: brokers learn of a new one in less than a second.
+MISSING_MS: Final = ABSENT_MS
 
 
 class Anywhere(Generic[Item]):
@@ -43,16 +50,29 @@ class Nodes(Generic[Item]):
 
     Args:
         node_of: returns the node id of an item's broker.
+        operations: knows the brokers of the cluster, so that others are waited for only for a while; None if the node
+            ids come from the cluster.
     """
 
-    def __init__(self, node_of: Callable[[Item], int]) -> None:
+    def __init__(self, node_of: Callable[[Item], int], operations: Operations | None = None) -> None:
         self._node_of = node_of
+        self._operations = operations
+        self._begun_ms = monotonic_ms()
 
     async def find(self, items: Collection[Item], deadline_ms: int, *, is_first: bool) -> Placed[Item]:
         """Return the brokers of items; see `Places`."""
         placed: Placed[Item] = Placed({}, {}, {})
         for item in items:
             placed.nodes.setdefault(self._node_of(item), []).append(item)
+        if self._operations is None:
+            return placed
+        brokers = self._operations.router.metadata.brokers
+        if placed.nodes.keys() - brokers.keys() - {ANY_NODE}:
+            await self._operations.describe((), deadline_ms=deadline_ms)
+        for node_id in placed.nodes.keys() - self._operations.router.metadata.brokers.keys() - {ANY_NODE}:
+            error = ConnectFailed(Node(node_id), NOT_IN_CLUSTER)
+            is_late = monotonic_ms() - self._begun_ms >= MISSING_MS
+            (placed.refused if is_late else placed.errors).update(dict.fromkeys(placed.nodes.pop(node_id), error))
         return placed
 
 
@@ -65,6 +85,7 @@ class Leaders:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+        self._begun_ms = monotonic_ms()
 
     async def find(
         self, items: Collection[TopicPartition], deadline_ms: int, *, is_first: bool
@@ -85,7 +106,8 @@ class Leaders:
             of_topic = metadata.errors.get(partition.topic)
             text = error_text(f"partition {partition}", metadata.absence(partition))
             error = BrokerError(code if of_topic is None else of_topic, text)
-            (placed.refused if of_topic in NO_SUCH_TOPIC else placed.errors)[partition] = error
+            is_late = known is None and of_topic is None and monotonic_ms() - self._begun_ms >= MISSING_MS
+            (placed.refused if is_late or of_topic in NO_SUCH_TOPIC else placed.errors)[partition] = error
         return placed
 
 

@@ -150,7 +150,7 @@ async def describe_producers(
     places: Places[TopicPartition] = Leaders(operations)
     if node_id is not None:
         chosen = node_id
-        places = Nodes(lambda partition: chosen)
+        places = Nodes(lambda partition: chosen, operations)
     return await in_batches(operations, partitions, places, describe, final=() if node_id is None else _NOT_HERE)
 
 

@@ -22,7 +22,11 @@ from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["NO_SUCH_TOPIC", "Operations"]
+__all__ = ["ABSENT_MS", "NO_SUCH_TOPIC", "Operations"]
+
+#: How long a request waits for a broker that the cluster does not include: brokers learn of a new one in less than a
+#: second, and a wrong node id should not take as long as a broker that is down.
+ABSENT_MS: Final = 5_000
 
 #: Retriable when writing to a topic that is still being created, but final when asking about the topic.
 NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -121,6 +125,7 @@ class Operations:
             check=error_of,
             retries=retries,
             final=final,
+            absent_ms=ABSENT_MS,
         )
         promise: Promise[Response] = Promise(lambda: self.router.withdraw(call))
         self.router.submit(call, monotonic_ms())

@@ -107,6 +107,7 @@ class Call(Generic[Answer]):
         pauses: the pause in ms before a retry, keyed by error code; for other codes, the backoff decides.
         timeout_ms: how long to wait for one response; None for `request_timeout_ms`.
         purpose: the purpose of the connection to use.
+        absent_ms: how long to wait for a node that the cluster does not include; None for the deadline.
 
     Attributes:
         result: the response; None if there was none. Both `result` and `error` are set if `check` returned an error.
@@ -118,6 +119,7 @@ class Call(Generic[Answer]):
 
     __slots__ = (
         "_request",
+        "absent_ms",
         "check",
         "deadline_ms",
         "done",
@@ -149,6 +151,7 @@ class Call(Generic[Answer]):
         pauses: Mapping[ErrorCode, int] = MappingProxyType({}),
         timeout_ms: int | None = None,
         purpose: Purpose = Purpose.DATA,
+        absent_ms: int | None = None,
     ) -> None:
         self.target = target
         self._request = request
@@ -161,6 +164,7 @@ class Call(Generic[Answer]):
         self.pauses = pauses
         self.timeout_ms = timeout_ms
         self.purpose = purpose
+        self.absent_ms = absent_ms
         self.result: Answer | None = None
         self.error: KafkaWireError | None = None
         self.done = False

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from heapq import heappop, heappush
+from typing import Final
 
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
@@ -39,7 +40,7 @@ from kafkawire.sdk.transport.driver_interface import NextPoll, Open, Send, Shut,
 from kafkawire.sdk.transport.owner import CLIENT, Owner
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["MAX_CALLS", "Action", "Router"]
+__all__ = ["MAX_CALLS", "NOT_IN_CLUSTER", "Action", "Router"]
 
 #: Throttling for at least this long is logged as a warning, because it explains latency and timeouts that users see.
 _LONG_THROTTLE_MS = 1_000
@@ -54,6 +55,9 @@ _IN_FLIGHT_MAX = 100
 #: The maximum number of surplus deadlines: removing the deadline of each ended call immediately would cost more than
 #: keeping a few numbers in memory.
 _SPARE_DEADLINES = 100
+
+#: Why a node cannot be reached that is not in the metadata.
+NOT_IN_CLUSTER: Final = "the cluster does not include it"
 
 Action = Open[Link] | Send[Link, Call] | Shut[Link]
 
@@ -441,9 +445,9 @@ class Router:
             link = None if node_id is None else self._links.to_node(node_id, purpose)
             if link is None:
                 self.metadata.expire()
-                reason = "the cluster has no controller" if node_id is None else "the cluster does not include it"
+                reason = "the cluster has no controller" if node_id is None else NOT_IN_CLUSTER
                 error = self._refresh.refusal or ConnectFailed(target, reason)
-                self._refuse(bucket, error, self._refresh.ended_ms, now_ms)
+                self._refuse(bucket, error, self._refresh.ended_ms, now_ms, is_absent=node_id is not None)
                 if bucket.entries:
                     self._refresh.forget_refusal()
                 return None
@@ -492,8 +496,13 @@ class Router:
             self._links.want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
         return None
 
-    def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Apply a failure to a target's calls: calls without retries end; if the error is final, all calls end."""
+    def _refuse(
+        self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int, *, is_absent: bool = False
+    ) -> None:
+        """Apply a failure to a target's calls: calls without retries end; if the error is final, all calls end.
+
+        If the target is absent from the cluster, so do those that have waited for it for their `absent_ms`.
+        """
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms
@@ -503,7 +512,10 @@ class Router:
                 bucket.entries.append(entry)
                 continue
             entry.attempts.last_error = error
-            if entry.call.retries and error.retriable:
+            absent_ms = entry.call.absent_ms
+            waited_ms = self.metadata.refreshed_ms - entry.since_ms  # NaN before the first response
+            is_over = is_absent and absent_ms is not None and waited_ms >= absent_ms
+            if entry.call.retries and error.retriable and not is_over:
                 bucket.entries.append(entry)
             else:
                 self._settle(entry, None, error, now_ms)

@@ -6,17 +6,20 @@ Method: let operations look up leaders and coordinators at two scripted in-memor
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.admin.admin import Admin
-from kafkawire.sdk.admin.places import ANY_NODE, Anywhere, Nodes
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.admin.places import ANY_NODE, MISSING_MS, Anywhere, Nodes
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.routing.partitions import TopicPartition
@@ -92,6 +95,32 @@ def test_a_missing_partition_or_leader(partition: TopicPartition, leader: int, t
     async def test(admin: Admin) -> None:
         results = await admin.within(50).delete_records({partition: 1})
         assert [str(error) for error in results.errors.values()] == [text]
+
+    pair.administering(test)
+
+
+@pytest.mark.usefixtures("time_skips")
+def test_mistakes_do_not_take_as_long_as_a_broker_that_is_down() -> None:
+    pair = Pair()
+    pair.leaders = {A0: 1}
+
+    async def test(admin: Admin) -> None:
+        missing, absent = TopicPartition("a", 7), "cannot connect to node 9: the cluster does not include it"
+        calls: list[tuple[Awaitable[Any], str]] = [
+            (admin.list_offsets({missing: OffsetTimestamp.LATEST}), "topic a has partitions 0 to 0"),
+            (admin.describe_configs(ConfigResourceType.BROKER, "9"), absent),
+            (admin.describe_features(9), absent),
+        ]
+        for call, text in calls:
+            begun_ms = monotonic_ms()
+            with pytest.raises(KafkaWireError, match=text):
+                await call
+            assert MISSING_MS <= monotonic_ms() - begun_ms < 2 * MISSING_MS
+        begun_ms = monotonic_ms()
+        results = await admin.describe_producers(A0, missing, node_id=9)
+        assert [str(error) for error in results.errors.values()] == [absent] * 2
+        assert [str(error) for error in (await admin.describe_log_dirs(9)).errors.values()] == [absent]
+        assert monotonic_ms() - begun_ms < 4 * MISSING_MS
 
     pair.administering(test)
 

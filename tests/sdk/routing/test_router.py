@@ -415,6 +415,30 @@ def test_a_node_that_the_cluster_does_not_list(simulation: Simulation) -> None:
         simulation.call(heartbeat(Node(9), simulation.now_ms + 500))
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_node_that_the_cluster_does_not_list_is_not_waited_for_until_the_deadline(is_answered: bool) -> None:
+    """Without a response to Metadata, it is not known whether the cluster lists it."""
+    router = Router(options(request_timeout_ms=1_000), backoff())
+    simulation = Simulation(router)
+    simulation.handlers[MetadataRequest] = cluster([1], {})
+    simulation.run(100)
+    if not is_answered:
+        simulation.handlers[MetadataRequest] = lambda *_: SILENT
+    begun_ms = simulation.now_ms
+    call = heartbeat(Node(9), begun_ms + 60_000)
+    call.absent_ms = 5_000
+    router.submit(call, begun_ms)
+    simulation.run(4_900)
+    assert not call.done
+    simulation.run(3_000)
+    assert call.done == is_answered
+    if not is_answered:
+        simulation.handlers[MetadataRequest] = cluster([1], {})
+        simulation.run(40_000)
+    assert isinstance(call.error, ConnectFailed)
+    assert "node 9: the cluster does not include it" in str(call.error)
+
+
 def test_reach_opens_a_link_and_returns_it_once_it_takes_calls(simulation: Simulation) -> None:
     assert simulation.router.reach(2, simulation.now_ms) is None
     simulation.run(100)
