@@ -109,7 +109,7 @@ def test_an_error_lists_all_unknown_options() -> None:
     assert (caught.value.option, stats.partition("=")[0]) == ("stats_cb", "stats_cb")
     assert linger == "linger.ms=5: no such option here; linger_ms is an option of Producer"
     assert password.startswith("ssl.keystore.password=<hidden>: no such option; certificates and keys are PEM")
-    assert other.startswith("nonsens=1: no such option")
+    assert other.startswith("nonsense=1: no such option")
     for copied in (copy.copy(caught.value), caught.value.again()):
         assert str(copied) == str(caught.value)
 
