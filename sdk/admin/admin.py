@@ -822,8 +822,8 @@ class Admin(Hinting, hints=ADMIN):
                 timestamp is -1 if the offset does not belong to a record.
 
         Raises:
-            BrokerError: the first error: a topic does not exist, this user is not allowed to read it, or a partition of
-                an existing topic is still missing after `api_timeout_ms`. The others are in the error's `results`.
+            BrokerError: the first error: a topic does not exist, this user is not allowed to read it, or an existing
+                topic still lacks a partition after five seconds. The others are in the error's `results`.
         """
         from kafkawire.sdk.admin.records import list_offsets
 
