@@ -147,8 +147,8 @@ def _has(results: tuple[Any, ...], item: object) -> bool:
 
 
 # Set here, so that type checkers still see those of a tuple, and report a wrong index.
-ItemResults.__getitem__ = _item  # type: ignore[method-assign, assignment]
-ItemResults.__contains__ = _has  # type: ignore[method-assign, assignment]
+ItemResults.__getitem__ = _item  # type: ignore[method-assign]  # only its types are those of a tuple
+ItemResults.__contains__ = _has  # type: ignore[method-assign]  # as above
 add_hints(ItemResults, {f"use {_NO_MAPPING}": "get items keys"})
 
 

@@ -52,7 +52,7 @@ _OF_GROUP = frozenset(
 _NO_SUCH_PARTITION = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 #: What the errors of a commit mean if it comes from outside the group.
-_NOT_A_MEMBER: Final = MappingProxyType(
+_NOT_A_MEMBER: Final[Mapping[int, str]] = MappingProxyType(
     {ErrorCode.UNKNOWN_MEMBER_ID: "the group has members, and only they may commit: stop them first"}
 )
 

@@ -278,8 +278,8 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
     if unexpected is None:
         form = signature.replace(parameters=taken, return_annotation=signature.empty)
         call = name if name == owner else f"{owner}.{name}"
-        advice = f"; {FORMS[name]}" if owner == "Admin" and name in FORMS else ""
-        return TypeError(f"{call}() {refused['reason']}; it takes {form}{advice}")
+        better = f"; {FORMS[name]}" if owner == "Admin" and name in FORMS else ""
+        return TypeError(f"{call}() {refused['reason']}; it takes {form}{better}")
     keyword = unexpected[1]
     known = [each.name for each in taken]
     advice = advice_on(f"{name}.{keyword}", ARGUMENTS)

@@ -281,14 +281,14 @@ class Driver(Generic[AnyLink, AnyCall]):
 
         def step(now_ms: int) -> None:
             nonlocal task
-            if self._ended is not None or promise.done:
+            if self._ended is not None:
                 give_up()
                 return
             self._performed[promise] = work
             promise.add_done_callback(partial(self._performed.pop, promise))
             task = self._start_task(self._perform(work, promise))
             task.add_done_callback(give_up)
-            if promise.done:  # another thread has just cancelled it
+            if promise.done:  # the caller was cancelled before this turn, or just now on another thread
                 task.cancel()
 
         try:

@@ -21,6 +21,7 @@ from kafkawire.sdk.admin.arguments import (
 from kafkawire.sdk.admin.descriptions import ConfigResource, NewPartitions, NewTopic
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ElectionType
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 BROKER = ConfigResourceType.BROKER
 
@@ -138,7 +139,7 @@ WITHOUT_ITEMS: list[tuple[Callable[[Admin], Awaitable[object]], str]] = [
         "elect_leaders: expected partitions; for none, pass an empty list; for all, pass all_partitions=True",
     ),
     (
-        lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, ("t", 0), all_partitions=True),
+        lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, TopicPartition("t", 0), all_partitions=True),
         "elect_leaders: all_partitions=True leaves no room for other partitions",
     ),
     (
