@@ -312,10 +312,10 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """Cancel a task from any thread."""
-        if get_ident() == self._thread:
-            task.cancel()
-        elif self._loop is not None:
-            with suppress(RuntimeError):  # the loop was closed, and so nothing on it runs
+        with suppress(RuntimeError):  # the loop was closed, and so nothing on it runs
+            if get_ident() == self._thread:
+                task.cancel()
+            elif self._loop is not None:
                 self._loop.call_soon_threadsafe(task.cancel)
 
     # On the driver's loop.

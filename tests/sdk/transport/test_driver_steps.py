@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,6 +160,26 @@ def test_work_of_a_cancelled_caller_is_cancelled(io: str, turns: int) -> None:
 
 async def _awaited(promise: Promise[None]) -> None:
     await promise
+
+
+def test_a_caller_that_is_dropped_after_the_loop_was_closed_causes_no_error() -> None:
+    _, driver = scripted_driver(ScriptedBroker())
+    callers: list[Coroutine[Any, Any, None]] = []
+
+    async def run() -> None:
+        driver.start()
+        caller = _awaited(driver.perform(_awaited(Promise())))
+        caller.send(None)
+        callers.append(caller)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(run())
+    loop.close()
+    callers.pop().close()
+    driver.end(Closed("late")).wait(PATIENCE_SECONDS)
+    assert not driver._performed
 
 
 def test_a_query_of_a_cancelled_caller_fails() -> None:
