@@ -478,9 +478,12 @@ def test_the_guide_names_every_operation_and_option() -> None:
     page = (Path(__file__).parents[3] / "docs/guide/admin.md").read_text("utf-8")
     rows = [line.split("|") for line in page.partition("| Java |")[2].splitlines() if line.startswith("|")][1:]
     named: set[str] = set()
-    for _, _, ours, options, _ in rows:
+    for _, _, ours, failure, options, _ in rows:
         methods = re.findall(r"`(\w+)`", ours)
         named.update(methods)
+        returned = [str(inspect.signature(getattr(Admin, method)).return_annotation) for method in methods]
+        kinds = dict.fromkeys("`ItemResults`" if kind.startswith("ItemResults") else "raises" for kind in returned)
+        assert failure.strip() == ", ".join(kinds), ours
         known = {name for method in methods for name in inspect.signature(getattr(Admin, method)).parameters}
         assert set(re.findall(r"`(\w+)`", options)) <= known, ours
     public = {name for name in dir(Admin) if not name.startswith("_")}
