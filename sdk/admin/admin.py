@@ -1395,7 +1395,7 @@ class Admin(Hinting, hints=ADMIN):
         """Return the transactional ids of all brokers, sorted.
 
         Args:
-            states: only ids in one of these states, such as `Ongoing`; ids in all states if empty.
+            states: only ids in one of these states, such as `Ongoing`, in any case; ids in all states if empty.
             producer_ids: only ids of these producers; ids of all producers if empty.
             longer_than_ms: only ids whose transaction began longer ago than this (KIP-994); None for all ids.
             pattern: only ids that match this regular expression as a whole, in RE2's syntax (KIP-1152); None for all
@@ -1404,15 +1404,16 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             BrokerError: a broker rejected the request; the transactional ids of the other brokers, keyed by node id,
                 are in `results` of the error.
+            LocalProtocolError: there is no such state.
             UnsupportedVersion: a broker is older than Apache Kafka 3.0 (KIP-664); or a duration was given, and it is
                 older than 3.8; or a pattern, and it is older than 4.1.
         """
-        from kafkawire.sdk.admin.transactions import list_transactions
+        from kafkawire.sdk.admin.transactions import STATES, list_transactions
 
         longest = None if longer_than_ms is None else checked_number("longer_than_ms", longer_than_ms, 0, MAX_INT64)
         results = await self._do(
             list_transactions,
-            states=checked_words("states", states),
+            states=checked_choices("states", states, STATES),
             producer_ids=checked_numbers("producer_ids", producer_ids, MAX_INT64),
             longer_than_ms=longest,
             pattern=None if pattern is None else checked_text("pattern", pattern),

@@ -11,6 +11,7 @@ Source: Apache Kafka, `ListTransactionsHandler`, `DescribeTransactionsHandler`, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kafkawire.sdk.admin.descriptions import ItemResults
 from kafkawire.sdk.admin.item_batches import Places, answered, in_batches, one_by_one
@@ -33,12 +34,16 @@ from kafkawire.sdk.routing.requests import by_topic, check, error_text, lacking
 from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = [
+    "STATES",
     "abort_transaction",
     "describe_producers",
     "describe_transactions",
     "fence_producers",
     "list_transactions",
 ]
+
+#: All states of transactional ids, in the words of the brokers.
+STATES: Final = tuple(state.name.title().replace("_", "") for state in enums.TransactionState)
 
 #: Retriable for other clients, but final here: the coordinator is shutting down, and no other has its transactions yet.
 _SHUTTING_DOWN = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE})

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kafkawire.sdk.admin import transactions
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.arguments import (
     broker_of,
@@ -124,6 +125,24 @@ def test_the_words_of_a_filter() -> None:
     assert str(caught.value) == (
         "one of types: expected classic, PreparingRebalance, got 'clasic'; did you mean classic?"
     )
+
+
+def test_states_of_transactions_and_groups() -> None:
+    assert (
+        *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"),
+        "PrepareEpochFence",
+    ) == transactions.STATES
+
+    async def run() -> None:
+        for call in (
+            Admin("broker:9092").list_transactions(states=["Odd"]),
+            Admin("broker:9092").list_groups(states=["Odd"]),
+            Admin("broker:9092").list_groups(types=["Odd"]),
+        ):
+            with pytest.raises(LocalProtocolError, match=r"expected .*, got 'Odd'"):
+                await call
+
+    asyncio.run(run())
 
 
 #: Calls without anything to work on, and what their errors say.
