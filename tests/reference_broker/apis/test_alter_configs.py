@@ -64,6 +64,13 @@ def test_what_is_not_named_is_forgotten(bench: BrokerBench, kind: ConfigResource
         (TOPIC, "t", [("retention.ms", None)], ErrorCode.INVALID_REQUEST,
          "Null value not supported for : retention.ms"),
         (TOPIC, "t", [("nobody.knows", "1")], ErrorCode.INVALID_CONFIG, "Unknown topic config name: nobody.knows"),
+        (
+            TOPIC,
+            "t",
+            [("retention.mss", "1")],
+            ErrorCode.INVALID_CONFIG,
+            "Unknown topic config name: retention.mss; did you mean retention.ms?",
+        ),
         (TOPIC, "absent", [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'absent' does not exist."),
         (BROKER, "1", [("num.partitions", "1")], ErrorCode.INVALID_REQUEST,
          "Cannot update these configs dynamically: [num.partitions]"),

@@ -55,6 +55,7 @@ def test_partitions_that_cannot_be(topic, code):
     [
         ({"segment.bytes": "many"}, r"segment\.bytes"),
         ({"segment.bytes": "many", "no.such": "1"}, "Unknown topic config name: no.such"),
+        ({"retention.mss": "1"}, r"Unknown topic config name: retention\.mss; did you mean retention\.ms\?"),
         (
             {"no.such": "1", "retention.ms": None, "a": None},
             "Null value not supported for topic configs: retention.ms,a",
