@@ -267,7 +267,7 @@ async def _transactions(steps: Steps, bootstrap: str, admin: Admin) -> None:
         filters: dict[str, dict[str, Any]] = {
             "all": {},
             "states": {"states": ["Ongoing", "Empty"]},
-            "other states": {"states": ["CompleteCommit", "Nonsense"]},
+            "other states": {"states": ["CompleteCommit", "PrepareAbort"]},
             "producers": {"producer_ids": [producer_id]},
             "other producers": {"producer_ids": [producer_id + 1_000_000]},
             "duration": {"longer_than_ms": 3_600_000},
