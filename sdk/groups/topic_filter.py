@@ -30,8 +30,8 @@ _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
-#: In an expression without escapes, a character class that contains another one or an intersection. Up to Python 3.11.4,
-#: `re` sometimes matches possessive quantifiers wrongly, so one expression for both would not do.
+#: In an expression without escapes, a character class that contains another one or an intersection. A single expression
+#: for both would need possessive quantifiers, which `re` sometimes matches wrongly up to Python 3.11.4.
 _NESTED_CLASS: Final = re.compile(r"\[[^\]]*(?:\[|&&)")
 
 
