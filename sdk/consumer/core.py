@@ -301,8 +301,9 @@ class ConsumerCore:
             self.assignment.halt(reading)
             raise error
         self.queue.check()
-        if self.queue.refusal is not None:
-            raise self.queue.refusal.again()
+        refusal = self.queue.take_refusal() or self.queue.refusal
+        if refusal is not None:
+            raise refusal.again()
         return None
 
     def has_position(self, partition: TopicPartition) -> bool:
@@ -310,7 +311,7 @@ class ConsumerCore:
         reading, queue = self.assignment.readings.get(partition), self.queue
         if reading is None or reading.position is not None or queue.failure is not None or queue.refusal is not None:
             return True
-        return queue.has_error(partition, reading.epoch)
+        return queue.has_refusal() or queue.has_error(partition, reading.epoch)
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return the number of offsets between the position and the end; None if either is unknown.

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.routing.retry import is_refusal
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["ReadQueue"]
@@ -30,7 +31,7 @@ class ReadQueue(Generic[Item]):
         wake: as given.
         announces_reads: whether a read that begins to wait wakes the I/O side, as a group requires.
         errors: the errors that reads raise, one per read.
-        refusal: the error that a read raises instead of waiting, while a broker rejects this client.
+        refusal: the error that a read raises instead of waiting, while a broker is too old for this client.
         failure: why no more data will arrive; None while the client is running. A listener may have raised it.
     """
 
@@ -41,15 +42,36 @@ class ReadQueue(Generic[Item]):
         self.announces_reads = False
         self.errors: deque[KafkaWireError] = deque()
         self.refusal: KafkaWireError | None = None
+        self._refused: dict[int, KafkaWireError] = {}
+        self._reported: KafkaWireError | None = None
         self.failure: Exception | None = None
         self._traceback: TracebackType | None = None
 
     # The I/O side.
 
     def report(self, error: KafkaWireError) -> None:
-        """Make the next read raise an error that is not about a particular partition."""
+        """Make the next read raise an error that is not about a particular partition.
+
+        A refused login is raised once, even if several machines report it, and only the first of those that no read has
+        raised yet.
+        """
+        if is_refusal(error):
+            if error is self._reported or self.has_refusal():
+                return
+            self._reported = error
         self.errors.append(error)
         self.signal()
+
+    def refused(self, node_id: int, error: KafkaWireError | None) -> None:
+        """Report a refused login once.
+
+        Args:
+            node_id: the broker that cannot be reached.
+            error: the outcome of the last attempt to log in; None if it was not refused.
+        """
+        if error is not None and error is not self._refused.get(node_id):
+            self._refused[node_id] = error
+            self.report(error)
 
     def refuse(self, error: KafkaWireError | None) -> None:
         """Make every read that finds nothing raise an error; None clears the error."""
@@ -74,6 +96,17 @@ class ReadQueue(Generic[Item]):
             promise.keep(None)
 
     # The reading side.
+
+    def has_refusal(self) -> bool:
+        """Return whether a refused login is waiting to be raised."""
+        return self._unread_refusal() is not None
+
+    def take_refusal(self) -> KafkaWireError | None:
+        """Remove and return the refused login that is waiting to be raised; None if there is none."""
+        error = self._unread_refusal()
+        if error is not None:
+            self.errors.remove(error)
+        return error
 
     def check(self) -> None:
         """Raise the failure, if there is one; each read calls this."""
@@ -112,6 +145,9 @@ class ReadQueue(Generic[Item]):
         if self.refusal is not None and not self.errors:
             self.errors.append(self.refusal.again())
         return bool(self._items or self.errors) or self.failure is not None
+
+    def _unread_refusal(self) -> KafkaWireError | None:
+        return next((error for error in list(self.errors) if is_refusal(error)), None)
 
     @property
     def is_awaited(self) -> bool:

@@ -5,7 +5,7 @@
 | retriable | another attempt after a pause; the application is not told |
 | about a member id, an epoch or a generation | the partitions are lost, and the member joins again |
 | final | the membership ends: only a change to the program or the configuration can help |
-| any other | the next read raises it, and the membership continues |
+| any other, such as a refused login | the next read raises it, and the membership continues |
 
 After an error of the last kind, a member that has to join waits until a read has raised the error.
 
@@ -20,6 +20,7 @@ from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.groups.protocol import Reads
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.retry import is_refusal
 
 __all__ = ["ReportedErrors", "is_final", "is_news", "refusal_of"]
 
@@ -59,10 +60,10 @@ def refusal_of(group_id: str, response: Message) -> BrokerError | None:
 
 
 def is_final(error: KafkaWireError) -> bool:
-    """Return whether an error ends a membership; most errors not sent by a broker do (for example, bad logins)."""
+    """Return whether an error ends a membership; most errors not sent by a broker do, but refused logins do not."""
     if isinstance(error, BrokerError):
         return error.code in _FINAL
-    return not error.retriable and not isinstance(error, Closed)
+    return not (error.retriable or is_refusal(error) or isinstance(error, Closed))
 
 
 def is_news(error: KafkaWireError) -> bool:

@@ -31,7 +31,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator
 from kafkawire.sdk.routing.requests import carries
-from kafkawire.sdk.routing.retry import Attempts, Backoff, is_refusal
+from kafkawire.sdk.routing.retry import Attempts, Backoff
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
@@ -126,10 +126,6 @@ class ProducerIdentity:
         """Request an id if one is needed."""
         if self.enabled and self.current is None and not self._asking and self._refused is None:
             if now_ms < self._attempts.not_before_ms:
-                return
-            # Logging in again just for an id might lock the user out, so only requests for metadata and records do
-            # that.
-            if is_refusal(self.trouble) and not self._router.takes_calls(now_ms):
                 return
             self._ask(now_ms)
 

@@ -37,7 +37,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Call, Node
-from kafkawire.sdk.routing.retry import outdates_metadata
+from kafkawire.sdk.routing.retry import is_refusal, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import NextPoll, Versions
 from kafkawire.sdk.transport.promise import Promise
@@ -284,10 +284,6 @@ class Sender:
             if self._router.reach(node_id, now_ms) is not None:
                 while not self._identity.is_lacking and node_id in self._schedule.ready and self._has_room(node_id):
                     self._send(node_id, self._take(node_id, now_ms), now_ms)
-            elif (refusal := self._router.refusal(node_id, now_ms)) is not None:
-                for queue in list(self._schedule.ready[node_id]):
-                    for batch in list(queue.waiting):
-                        self._give_up(batch, refusal, now_ms)
 
     def _has_room(self, node_id: int) -> bool:
         return self._in_flight.get(node_id, 0) < self._options.max_in_flight
@@ -387,7 +383,7 @@ class Sender:
     def _try_again(self, result: Result, error: KafkaWireError, now_ms: int) -> None:
         """Send a batch again, now or later, or settle it.
 
-        Two rules are specific to the sender. An error about a batch's sequence number, which a retry alone would not
+        Three rules are specific to the sender. A batch outlasts refused logins, for as long as it may take. An error about a batch's sequence number, which a retry alone would not
         fix, is resolved if the partition restarts its numbers, or once an earlier batch has arrived
         (`Sequences.mends`). Furthermore, a batch whose leader has moved needs no pause if the response names the new
         leader.
@@ -400,7 +396,7 @@ class Sender:
         is_mended = isinstance(error, BrokerError) and sequences.mends(
             batch, error.code, result.log_start_offset, raises_epoch=raises_epoch
         )
-        again = attempts.failed(error, now_ms, is_mended=is_mended)
+        again = attempts.failed(error, now_ms, is_mended=is_mended or is_refusal(error))
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
@@ -409,7 +405,7 @@ class Sender:
             self._metrics.retried(batch, now_ms)
             self._accumulator.put_back(batch)
             return
-        is_late = error.retriable and not attempts.are_spent
+        is_late = (error.retriable or is_refusal(error)) and not attempts.are_spent
         sequences.failed(batch)
         if is_late:
             self._settle(batch, self._timed_out(batch, error), now_ms)

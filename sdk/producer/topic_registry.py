@@ -21,6 +21,7 @@ from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import is_refusal
 from kafkawire.sdk.routing.router import Router
 
 __all__ = ["ABSENT_MS", "TopicRegistry"]
@@ -217,7 +218,7 @@ class TopicRegistry:
         self._doubtful.discard(name)
         topic, known = self._accumulator.topics.get(name), self._router.metadata.topics.get(name)
         is_over = topic is None or not topic.holds or not topic.partitions
-        if topic is None or is_over or (error is not None and not error.retriable):
+        if topic is None or is_over or (error is not None and not (error.retriable or is_refusal(error))):
             self._lacking.pop(name, None)
             return
         if error is None and known is not None and len(known.partitions) not in (0, topic.partitions):

@@ -75,6 +75,3 @@ class GivenMetadata:
     def due_ms(self) -> int | None:
         """Return None, since only `set` changes the metadata."""
         return None
-
-    def forget_refusal(self) -> None:
-        """Do nothing, since no broker can refuse."""

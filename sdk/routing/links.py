@@ -14,6 +14,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.routing.call import Purpose
 from kafkawire.sdk.routing.metadata import Metadata
 from kafkawire.sdk.routing.options import RoutingOptions
+from kafkawire.sdk.routing.refusals import Refusals
 from kafkawire.sdk.routing.retry import Attempts, Backoff, is_refusal
 from kafkawire.sdk.states import Edges
 from kafkawire.sdk.transport.driver_interface import Open, Shut, Versions
@@ -128,12 +129,12 @@ class Links:
 
     def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff, *, owner: Owner = CLIENT) -> None:
         self._idle_ms = options.connections_max_idle_ms
-        self._refused_ms = options.metadata_max_age_ms  # by then, its metadata is stale as well
         self._bootstrap_servers = options.bootstrap_servers
         self._metadata = metadata
         self._backoff = backoff
         self._owner = owner
         self._links: dict[tuple[Address, Purpose], Link] = {}
+        self._refusals = Refusals(backoff.fraction)
         #: Dropped links whose connections are still open, or still being opened.
         self._dropped: list[Link] = []
         self.due_ms = 0
@@ -165,11 +166,20 @@ class Links:
         first = [self.to(address, Purpose.DATA) for address in self._bootstrap_servers]
         return list(dict.fromkeys((*known, *first)))
 
-    def refusal(self, link: Link, now_ms: int) -> KafkaWireError | None:
-        """Return why a broker has rejected this client; None if it has not, or if it is time to try again."""
-        error = link.attempts.last_error
-        lasts = link.state is LinkState.CLOSED and is_refusal(error) and now_ms < link.since_ms + self._refused_ms
-        return error if lasts else None
+    def refusal(self, link: Link) -> KafkaWireError | None:
+        """Return why a broker has refused the last login; None if it has not, or if the link is ready."""
+        found = None if link.state is LinkState.READY else self._refusals.at(link.address)
+        return None if found is None else found.error
+
+    def failure(self, link: Link) -> tuple[KafkaWireError, int] | None:
+        """Return why a closed link failed, and when; None if nothing has gone wrong.
+
+        A login that was refused on a connection for another purpose would be refused on this link, too.
+        """
+        refused, own = self._refusals.at(link.address), link.attempts.last_error
+        if refused is not None and refused.happened_ms >= link.since_ms:
+            return refused.error, refused.happened_ms
+        return None if own is None else (own, link.since_ms)
 
     def throttling(self, since_ms: int, address: Address | None) -> str:
         """Return which brokers have throttled this client, as the end of a sentence; see `Router.throttling`."""
@@ -192,6 +202,7 @@ class Links:
 
         Later uses get a new link, which does not wait for the backoff of the old one.
         """
+        self._refusals.forget(address)
         for key, link in list(self._links.items()):
             if link.address == address:
                 del self._links[key]
@@ -199,8 +210,27 @@ class Links:
                     self._dropped.append(link)
                     self.due_ms = 0
 
+    def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
+        """Record that the connection of a link is ready."""
+        link.moves_to(LinkState.READY, now_ms, connection)
+        link.wanted = link.congested = False
+        link.attempts.succeeded()
+        self._refusals.accepted()
+        self.due_ms = now_ms
+
+    def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
+        """Record that a link could not be opened, or that its connection has ended."""
+        if is_refusal(error):
+            self._refusals.refused(link.address, error, link.since_ms, now_ms)
+        else:
+            self._refusals.forget(link.address)
+        link.moves_to(LinkState.CLOSED, now_ms)
+        link.wanted = False
+        link.attempts.failed(error, now_ms)
+        self.due_ms = now_ms
+
     def changed(self, now_ms: int) -> None:
-        """Request a check of the links because one has opened, ended or been muted."""
+        """Request a check of the links because one has been muted."""
         self.due_ms = now_ms
 
     def tend(self, now_ms: int) -> Iterator[Open[Link] | Shut[Link]]:
@@ -212,8 +242,9 @@ class Links:
                 if link.state is LinkState.READY:
                     link.moves_to(LinkState.CLOSED, now_ms)
                     yield Shut(link)
+        openable = self._openable(now_ms)
         for key, link in list(self._links.items()):
-            if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
+            if link in openable:
                 link.moves_to(LinkState.OPENING, now_ms)
                 yield Open(link)
             elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= self._idle_ms:
@@ -221,8 +252,29 @@ class Links:
                 yield Shut(link)
             elif link.state is LinkState.CLOSED and not link.wanted and now_ms >= self._forget_ms(link):
                 del self._links[key]
+                if all(address != link.address for address, _ in self._links):
+                    self._refusals.forget(link.address)
                 continue
             self.due_ms = min((self.due_ms, *self._due_times(link, now_ms)))
+
+    def _openable(self, now_ms: int) -> list[Link]:
+        """Return the links to open now; after a refused login, one at a time until a broker serves this client."""
+        links = [each for each in self._links.values() if each.state is LinkState.CLOSED and each.wanted]
+        links = [each for each in links if now_ms >= self._opens_ms(each)]
+        if not self._refusals.is_refused or self._is_served:
+            return links
+        if not links or any(each.state is LinkState.OPENING for each in self._links.values()):
+            return []
+        return [min(links, key=lambda each: each.since_ms)]  # the others had their turn later
+
+    @property
+    def _is_served(self) -> bool:
+        return any(each.state is LinkState.READY for each in self._links.values())
+
+    def _opens_ms(self, link: Link) -> int:
+        """Return when a closed link may be opened."""
+        refused_ms = self._refusals.not_before_ms(link.address, is_served=self._is_served)
+        return max(link.attempts.not_before_ms, refused_ms)
 
     def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
         """Yield the times at which something about a link changes without an event."""
@@ -232,10 +284,13 @@ class Links:
             if link.muted_until_ms > now_ms:
                 yield link.muted_until_ms
         elif link.state is LinkState.CLOSED:
-            yield link.attempts.not_before_ms if link.wanted else self._forget_ms(link)
+            if not link.wanted:
+                yield self._forget_ms(link)
+            elif (opens_ms := self._opens_ms(link)) > now_ms:  # otherwise it waits for the end of another attempt
+                yield opens_ms
         elif link.since_ms + IMPATIENT_MS > now_ms:
             yield link.since_ms + IMPATIENT_MS
 
     def _forget_ms(self, link: Link) -> int:
-        """Return when a closed link may be forgotten, along with any rejection."""
-        return link.used_ms + max(self._idle_ms, self._refused_ms if is_refusal(link.attempts.last_error) else 0)
+        """Return when a closed link may be forgotten."""
+        return link.used_ms + self._idle_ms

@@ -3,8 +3,7 @@
 Metadata that is stale on arrival (a topic was deleted, a partition has no leader) is requested again after growing
 pauses. A topic that has never been requested is requested immediately, and restarts the pauses, because a broker that
 creates the topic will have it a moment later. An event during a request causes another request, since the response may
-be older than the event. A rejected login must not be repeated every second, so the next request depends on the age of
-the metadata, unless it is needed earlier.
+be older than the event. After a refused login, the request waits for the outcome of the next attempt (`refusals.py`).
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
 """
@@ -98,13 +97,7 @@ class MetadataRefresh:
         stale_ms = self.metadata.stale_ms()
         if self._wants_more():
             return stale_ms
-        if self.refusal is not None and not self._waiting:
-            return max(stale_ms, self.ended_ms + self._options.metadata_max_age_ms)
         return max(stale_ms, self._attempts.not_before_ms)
-
-    def forget_refusal(self) -> None:
-        """Retry after the usual pause, because a broker has accepted this client or a new call needs the metadata."""
-        self.refusal = None
 
     def _wants_more(self) -> bool:
         """Return whether a wanted topic was not in the last request."""

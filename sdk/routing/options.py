@@ -38,7 +38,7 @@ class RoutingOptions(Protocol):
 
     @property
     def metadata_max_age_ms(self) -> int:
-        """The age at which metadata is requested again; also how long a broker that rejected this client is avoided."""
+        """The age at which metadata is requested again."""
         ...
 
     @property

@@ -50,7 +50,3 @@ class Refresh(Protocol):
     def due_ms(self) -> int | None:
         """Return when to poll again; None if only an event can change anything."""
         ...
-
-    def forget_refusal(self) -> None:
-        """Retry after the usual pause, because a broker has accepted this peer or a new call needs the metadata."""
-        ...

@@ -156,7 +156,10 @@ def is_connection_error(error: KafkaWireError) -> bool:
 
 
 def is_refusal(error: KafkaWireError | None) -> bool:
-    """Return whether a broker rejected this client or cannot be trusted; trying again might lock the user out."""
+    """Return whether a broker refused the login, cannot be trusted, or was not asked, because an option is unusable.
+
+    `Refusals` decides when the login is tried again.
+    """
     return isinstance(error, ConnectFailed | ConfigurationError) and not error.retriable
 
 

@@ -185,8 +185,7 @@ class Router:
     def reach(self, node_id: int, now_ms: int) -> Link | None:
         """Return the link for data to a broker if it accepts calls now; otherwise request that it be opened.
 
-        For machines that prepare a request only when it can be sent. A broker that has rejected this client is not
-        tried.
+        For machines that prepare a request only when it can be sent.
         """
         link = self._links.to_node(node_id, Purpose.DATA)
         if link is None:
@@ -194,14 +193,13 @@ class Router:
             return None
         if link.takes_calls(now_ms):
             return link
-        if self._links.refusal(link, now_ms) is None:
-            self._links.want(link)
+        self._links.want(link)
         return None
 
-    def refusal(self, node_id: int, now_ms: int) -> KafkaWireError | None:
-        """Return why `reach` does not try a broker; None if it does."""
+    def refusal(self, node_id: int) -> KafkaWireError | None:
+        """Return why a broker has refused the last login; None if it has not. Each attempt has its own error."""
         link = self._links.to_node(node_id, Purpose.DATA)
-        return None if link is None else self._links.refusal(link, now_ms)
+        return None if link is None else self._links.refusal(link)
 
     def takes_calls(self, now_ms: int) -> bool:
         """Return whether a call to any broker could be sent now, over an existing connection."""
@@ -296,20 +294,13 @@ class Router:
         if link.attempts.failures:
             self._lines.info(("up", link.address), now_ms, "%s can be reached again", link)
         self._meter.opened(now_ms)
-        link.moves_to(LinkState.READY, now_ms, connection)
-        link.wanted = link.congested = False
-        link.attempts.succeeded()
-        self._links.changed(now_ms)
-        self._refresh.forget_refusal()
+        self._links.opened(link, connection, now_ms)
 
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
         """Report that a connection could not be opened or has ended; its calls are reported separately."""
         self._meter.closed(link.state, error, now_ms)
         is_idle = link.state is LinkState.READY and not link.in_flight
-        link.moves_to(LinkState.CLOSED, now_ms)
-        link.wanted = False
-        link.attempts.failed(error, now_ms)
-        self._links.changed(now_ms)
+        self._links.closed(link, error, now_ms)
         self.metadata.invalidate()
         self._coordinators.forget_at(link.address)
         if isinstance(error, AuthenticationFailed):
@@ -448,15 +439,13 @@ class Router:
                 reason = "the cluster has no controller" if node_id is None else NOT_IN_CLUSTER
                 error = self._refresh.refusal or ConnectFailed(target, reason)
                 self._refuse(bucket, error, self._refresh.ended_ms, now_ms, is_absent=node_id is not None)
-                if bucket.entries:
-                    self._refresh.forget_refusal()
                 return None
         assert link is not None
         if link.takes_calls(now_ms):
             return link
         self._links.want(link)
-        if link.state is LinkState.CLOSED and link.attempts.last_error is not None:
-            self._refuse(bucket, link.attempts.last_error, link.since_ms, now_ms)
+        if link.state is LinkState.CLOSED and (failure := self._links.failure(link)) is not None:
+            self._refuse(bucket, *failure, now_ms)
         return None
 
     def _not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
@@ -471,8 +460,8 @@ class Router:
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
         """Return the ready link with the fewest calls; if none is ready, open a link with the fewest failures.
 
-        After a final rejection, the next broker is not tried, because another wrong login might lock the user out.
-        While another broker serves this client, even a throttling one, the rejection ends no call.
+        After a refused login, the calls that wait do not try the next broker, because another wrong login might lock
+        the user out. While another broker serves this client, even a throttling one, the refusal ends no call.
         """
         links = self._links.candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
@@ -480,14 +469,11 @@ class Router:
             return min(ready, key=lambda link: link.in_flight)
         closed = [link for link in links if link.state is LinkState.CLOSED]
         if any(link.state is LinkState.READY for link in links):
-            closed = [link for link in closed if self._links.refusal(link, now_ms) is None]
-        elif final := [
-            (link.since_ms, error)
-            for link in closed
-            if (error := link.attempts.last_error) is not None and not error.retriable
-        ]:
-            happened_ms, refusal = max(final, key=lambda each: each[0])
-            self._refuse(bucket, refusal, happened_ms, now_ms)
+            closed = [link for link in closed if self._links.refusal(link) is None]
+        else:
+            failures = [failure for link in closed if (failure := self._links.failure(link)) is not None]
+            if final := [failure for failure in failures if not failure[0].retriable]:
+                self._refuse(bucket, *max(final, key=lambda failure: failure[1]), now_ms)
         if any(link.state is LinkState.OPENING and now_ms - link.since_ms < IMPATIENT_MS for link in links):
             return None
         if links and len(closed) == len(links) and all(link.attempts.failures for link in links):

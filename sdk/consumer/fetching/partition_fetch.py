@@ -13,6 +13,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing import retry
+from kafkawire.sdk.routing.links import Link
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.retry import Attempts, Backoff
@@ -27,8 +28,8 @@ _PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
 def may_pass(error: KafkaWireError) -> bool:
-    """Return whether a fetch, or the lookup of a position, may succeed later."""
-    return retry.may_pass(error, _FINAL, _PASSING)
+    """Return whether a fetch, or the lookup of a position, may succeed later, for example after a refused login."""
+    return retry.is_refusal(error) or retry.may_pass(error, _FINAL, _PASSING)
 
 
 class PartitionFetch:
@@ -141,6 +142,10 @@ class Planning(Protocol):
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
         """Return the state of a partition; None if it is no longer assigned."""
+        ...
+
+    def reach(self, node_id: int, now_ms: int) -> Link | None:
+        """Return the link to a broker if it takes calls; otherwise, open it, and have a refused login reported."""
         ...
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:

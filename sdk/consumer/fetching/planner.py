@@ -33,7 +33,7 @@ from kafkawire.sdk.routing.fetch_session import FetchSession
 from kafkawire.sdk.routing.links import Link
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.routing.retry import Backoff, outdates_metadata
+from kafkawire.sdk.routing.retry import Backoff, is_refusal, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import NextPoll
 
@@ -260,6 +260,8 @@ class FetchPlanner:
         if not may_pass(error):
             self.halt_with(fetch, error, now_ms)
             return
+        if is_refusal(error):
+            self._queue.report(error)
         if outdates_metadata(error):
             self._metadata.invalidate()
         self.retry(fetch, error, now_ms)
@@ -304,6 +306,13 @@ class FetchPlanner:
             self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s: reset to %s", reason, policy)
         fetch.move(place)
         self.consider(fetch, now_ms)
+
+    def reach(self, node_id: int, now_ms: int) -> Link | None:
+        """Return the link to a broker if it takes calls; otherwise, open it, and have a refused login reported."""
+        link = self._router.reach(node_id, now_ms)
+        if link is None:
+            self._queue.refused(node_id, self._router.refusal(node_id))
+        return link
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
         """Return the state of a partition; None if it is no longer assigned."""
@@ -403,9 +412,8 @@ class FetchPlanner:
         if self._queue.size_bytes >= self._options.fetch_max_bytes:
             self._is_full = True
             return
-        link = self._router.reach(node_id, now_ms)
+        link = self.reach(node_id, now_ms)
         if link is None:
-            self._refusal = self._refusal or self._router.refusal(node_id, now_ms)
             return
         try:
             request, version = self._request(node, link)

@@ -108,7 +108,7 @@ class PositionLookups:
                 for each, fetch in fetches.items()
                 if self._planner.current(each) is fetch and self._is_due(fetch, leader)
             }
-            link = self._router.reach(leader, now_ms) if current else None
+            link = self._planner.reach(leader, now_ms) if current else None
             if link is not None and link.connection is not None:
                 self._note_leaders(current.values())
                 checks = {each: fetch for each, fetch in current.items() if fetch.position is not None}

@@ -286,7 +286,7 @@ class SharePlanner:
             is_gone = node.node_id not in self._metadata.brokers
             if is_gone or self._router.trouble(node.node_id) is not None:
                 self._lose(node)
-            self._refusal = self._refusal or self._router.refusal(node.node_id, now_ms)
+            self._queue.refused(node.node_id, self._router.refusal(node.node_id))
             return None
         if link.connection is not node.connection:
             self._lose(node)

@@ -410,10 +410,9 @@ def test_a_position_is_not_waited_for_once_the_login_was_refused() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.seek_to_end(T)
         queue = core_of(consumer).queue
-        queue.refuse(AuthenticationFailed("broker:9092", "sasl: refused"))
+        queue.report(AuthenticationFailed("broker:9092", "sasl: refused"))
         with pytest.raises(AuthenticationFailed, match="sasl"):
             await consumer.position(T)
-        queue.refuse(None)
         assert await consumer.position(T) == 30
 
     consuming(test)

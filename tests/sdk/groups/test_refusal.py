@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, ConnectionLost, KafkaWireError
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    ConfigurationError,
+    ConnectionLost,
+    KafkaWireError,
+    UnsupportedVersion,
+)
 from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
@@ -21,7 +29,9 @@ from tests.sdk.groups.readers import MemoryReader
     [
         (BrokerError(ErrorCode.FENCED_INSTANCE_ID), True, True),
         (BrokerError(ErrorCode.UNSUPPORTED_ASSIGNOR), True, True),
-        (AuthenticationFailed("b:9092", "refused"), True, True),
+        (AuthenticationFailed("b:9092", "refused"), False, True),
+        (ConfigurationError("ssl_keystore_location", "x", "no such file"), False, True),
+        (UnsupportedVersion("JoinGroup"), True, True),
         (BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED), False, True),
         (BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED), False, True),
         (BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED), False, True),

@@ -7,6 +7,7 @@ simulated clock, and inject faults singly and at random from a seed.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -463,22 +464,37 @@ def test_work_grows_with_what_is_ready_and_not_with_the_partitions(monkeypatch: 
     assert looked <= 100
 
 
-def test_a_login_that_is_refused_ends_deliveries_at_once_and_is_not_repeated() -> None:
-    producer = SimulatedProducer({"t": [1, 2]}, linger_ms=0, metadata_max_age_ms=60_000)
+def test_records_wait_for_a_refused_login_to_be_accepted() -> None:
+    producer = SimulatedProducer({"t": [1, 2]}, linger_ms=0, metadata_max_age_ms=600_000)
     producer.learn()
     simulation = producer.simulation
     producer.run(1_000)
     simulation.opened.clear()
     simulation.down, simulation.refusal = {1}, AuthenticationFailed
     simulation.break_connections(1)
+    waiting = sent(producer, b"v")
     for _ in range(20):
-        assert isinstance(outcome_of(sent(producer, b"v")), AuthenticationFailed)
         assert place_of(sent(producer, b"v", partition=1)).partition == 1
-    assert [node for _, node in simulation.opened].count(1) <= 2
-    assert producer.accumulator.bytes_held == 0
+    producer.run(10_000)
+    times = [time_ms for time_ms, node in simulation.opened if node == 1]
+    assert [later - earlier for earlier, later in pairwise(times[1:])] == [2_001, 4_001, 8_001]
     simulation.down = set()
-    producer.run(60_000)
-    assert place_of(sent(producer, b"v")).partition == 0
+    producer.run(20_000)
+    assert place_of(waiting).partition == 0
+
+
+def test_a_login_that_is_refused_for_too_long_is_the_reason_why_a_record_fails() -> None:
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=20_000)
+    producer.learn()
+    simulation = producer.simulation
+    simulation.down, simulation.refusal = {1, 2, 3}, AuthenticationFailed
+    simulation.break_connections(1)
+    waiting = producer.send("t", b"v")
+    producer.run(20_010)
+    error = outcome_of(waiting)
+    assert isinstance(error, DeliveryTimedOut)
+    assert isinstance(error.__cause__, AuthenticationFailed)
+    assert producer.accumulator.bytes_held == 0
 
 
 def lose_id(producer: SimulatedProducer) -> None:
@@ -509,13 +525,13 @@ def test_a_login_that_is_refused_before_there_is_a_producer_id_is_no_end_of_idem
 
 
 @pytest.mark.parametrize("wanted", [None, False])
-def test_records_of_a_refused_login_end_as_early_with_idempotence_as_without(wanted: bool | None) -> None:
-    producer = SimulatedProducer(linger_ms=0, metadata_max_age_ms=60_000, enable_idempotence=wanted)
+def test_records_of_a_refused_login_arrive_with_idempotence_and_without(wanted: bool | None) -> None:
+    producer = SimulatedProducer(linger_ms=0, metadata_max_age_ms=600_000, enable_idempotence=wanted)
     simulation = producer.simulation
     simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
         0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     )
-    producer.send("t", b"first")
+    producer.send("t", b"1", partition=0)
     producer.run(150)
     lose_id(producer)
     producer.run(1_000)
@@ -523,14 +539,13 @@ def test_records_of_a_refused_login_end_as_early_with_idempotence_as_without(wan
         simulation.down, simulation.refusal = {1, 2, 3}, AuthenticationFailed
         simulation.break_connections(1)
     simulation.opened.clear()
-    for _ in range(20):
-        assert isinstance(outcome_of(sent(producer, b"refused")), AuthenticationFailed)
-    assert len(simulation.opened) <= 3
-    assert producer.accumulator.bytes_held == 0
+    waiting = producer.send("t", b"2", partition=0)
+    producer.run(10_000)
+    assert len(simulation.opened) <= 5
     simulation.down = set()
-    producer.run(60_000)
-    assert isinstance(place_of(sent(producer, b"v")), RecordMetadata)
-    assert producer.values() == [b"v"]
+    producer.run(30_000)
+    assert isinstance(place_of(waiting), RecordMetadata)
+    assert producer.values() == [b"1", b"2"]
     assert ids(producer) == ({7} if wanted is None else {-1})
 
 

@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
+from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed, KafkaWireError
 from kafkawire.sdk.routing.call import Purpose
 from kafkawire.sdk.routing.links import IMPATIENT_MS, LINK_EDGES, Link, Links, LinkState
 from kafkawire.sdk.routing.metadata import Metadata
@@ -78,23 +78,106 @@ def test_an_idle_link_is_shut_and_forgotten() -> None:
     assert list(found.all) == []
 
 
-def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
-    """This is longer than a link may be idle."""
-    given = {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
-    found = Links(read_options(AdminOptions, "a:1", given), Metadata(), Backoff(100, 1_000, lambda: 0.5))
-    refused = AuthenticationFailed(HERE, "no")
-    for error, expected in ((ConnectFailed(HERE, "gone"), None), (refused, refused)):
-        link = found.to(HERE, Purpose.DATA)
+def refuse(all_links: Links, link: Link, now_ms: int, error: KafkaWireError | None = None) -> None:
+    link.moves_to(LinkState.OPENING, now_ms)
+    all_links.closed(link, error or AuthenticationFailed(link.address, "no"), now_ms)
+
+
+def opening(all_links: Links, now_ms: int) -> list[Link]:
+    return [action.link for action in all_links.tend(now_ms) if isinstance(action, Open)]
+
+
+def test_a_refused_login_is_repeated_after_a_pause_that_doubles() -> None:
+    found = links()
+    link = found.to(HERE, Purpose.DATA)
+    now_ms, pauses = 0, []
+    for _ in range(7):
+        refuse(found, link, now_ms)
+        found.want(link)
+        refused_ms = now_ms
+        while not opening(found, now_ms):
+            assert found.due_ms > now_ms
+            now_ms = found.due_ms
+        pauses.append(now_ms - refused_ms)
+        link.moves_to(LinkState.CLOSED, now_ms)
+    assert pauses == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+
+
+def test_after_a_refused_login_links_try_one_at_a_time_and_in_turn() -> None:
+    """A broker that goes on refusing must not keep the others from being tried."""
+    found = links()
+    here, there = found.to(HERE, Purpose.DATA), found.to(Address("there", 1), Purpose.GROUP)
+    refuse(found, here, 0)
+    found.want(here)
+    found.want(there)
+    assert opening(found, 999) == [], "the other broker might refuse, too"
+    assert opening(found, 1_000) == [there]
+    assert opening(found, 1_000) == []
+    assert found.due_ms == 1_000 + IMPATIENT_MS, "the next turn comes when this attempt has ended"
+    found.closed(there, AuthenticationFailed(there.address, "no"), 1_010)
+    found.want(there)
+    assert opening(found, 3_010) == [here]
+    found.closed(here, ConnectFailed(HERE, "gone"), 3_020)
+    assert opening(found, 3_020) == [there]
+
+
+def test_only_the_broker_that_refused_waits_while_another_one_serves_the_client() -> None:
+    found = links()
+    here, there = found.to(HERE, Purpose.DATA), found.to(Address("there", 1), Purpose.DATA)
+    new = found.to(Address("new", 1), Purpose.DATA)
+    opened(found, there, 0)
+    refuse(found, here, 0)
+    for each in (here, new):
+        found.want(each)
+    assert opening(found, 0) == [new]
+    assert opening(found, 1_000) == [here]
+
+
+def test_an_accepted_login_ends_all_pauses() -> None:
+    found = links()
+    here, there = found.to(HERE, Purpose.DATA), found.to(Address("there", 1), Purpose.DATA)
+    for now_ms in (0, 1_000, 3_000):
+        refuse(found, here, now_ms)
+    refuse(found, there, 7_000)
+    found.want(here)
+    assert found.refusal(here) is not None
+    there.moves_to(LinkState.OPENING, 15_000)
+    found.opened(there, Connection({}), 15_000)
+    assert (found.refusal(here), opening(found, 15_000)) == (None, [here])
+
+
+def test_the_links_to_a_broker_share_its_refusal() -> None:
+    found = links()
+    data, group = found.to(HERE, Purpose.DATA), found.to(HERE, Purpose.GROUP)
+    assert found.failure(group) is None
+    refuse(found, group, 5, earlier := ConnectFailed(HERE, "gone"))
+    assert (found.refusal(group), found.failure(group)) == (None, (earlier, 5))
+    refuse(found, data, 7, refused := AuthenticationFailed(HERE, "no"))
+    for link in (data, group):
+        assert (found.refusal(link), found.failure(link)) == (refused, (refused, 7))
+    refuse(found, group, 2_000, later := ConnectFailed(HERE, "gone"))
+    assert (found.refusal(group), found.failure(group)) == (None, (later, 2_000))
+
+
+def test_logins_that_are_refused_at_the_same_time_count_as_one_attempt() -> None:
+    found = links()
+    together = [found.to(HERE, purpose) for purpose in (Purpose.DATA, Purpose.GROUP, Purpose.JOIN)]
+    for link in together:
         link.moves_to(LinkState.OPENING, 0)
-        link.attempts.failed(error, 0)
-        link.moves_to(LinkState.CLOSED, 0)
-        assert found.refusal(link, 0) is expected
-    assert list(found.tend(3 * IDLE_MS - 1)) == []
-    assert found.refusal(link, 3 * IDLE_MS - 1) is refused
-    assert found.due_ms == 3 * IDLE_MS
-    assert found.refusal(link, 3 * IDLE_MS) is None
-    assert list(found.tend(3 * IDLE_MS)) == []
-    assert list(found.all) == []
+    for link in together:
+        found.closed(link, AuthenticationFailed(HERE, "no"), 10)
+        found.want(link)
+    assert len(opening(found, 1_010)) == 1
+
+
+def test_a_refusal_is_forgotten_with_its_address() -> None:
+    for forget in (lambda found: found.drop(HERE), lambda found: list(found.tend(IDLE_MS))):
+        found = links()
+        link = found.to(HERE, Purpose.DATA)
+        refuse(found, link, 0)
+        forget(found)
+        assert list(found.all) == []
+        assert found.refusal(found.to(HERE, Purpose.DATA)) is None
 
 
 def test_a_link_in_use_needs_no_look_until_it_could_be_idle() -> None:

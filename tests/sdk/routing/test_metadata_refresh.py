@@ -5,6 +5,7 @@ Method: simulate brokers that contradict each other for minutes, and count the r
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from kafkawire.sdk.errors import ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.routing.call import ANY_BROKER, Call, Node
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Node, Target
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.router import Router
 from tests.sdk.simulation import SILENT, Later, Simulation, address, backoff, cluster, options
@@ -225,28 +226,34 @@ class Refused(ConnectFailed):
 
 
 def refused() -> Simulation:
-    """Return a client whose login has been refused by two brokers."""
+    """Return a client whose login is refused by two brokers, after its first attempt."""
     servers = f"{address(1)},{address(2)}"
-    simulation = Simulation(Router(options(servers=servers, metadata_max_age_ms=60_000), backoff()))
+    simulation = Simulation(Router(options(servers=servers, metadata_max_age_ms=600_000), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
     simulation.down = {1, 2}
     simulation.refusal = Refused
-    simulation.run(50_000)
+    simulation.run(500)
     return simulation
 
 
-def test_a_refused_login_is_repeated_by_age_alone() -> None:
+def heartbeat(target: Target) -> Call:
+    return Call(target, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda _, now_ms: None)
+
+
+def test_a_refused_login_is_repeated_slowly_until_it_is_accepted() -> None:
+    """The brokers take turns, and share the pauses."""
     simulation = refused()
-    assert len(simulation.opened) == 1
-    simulation.run(60_000)
-    assert len(simulation.opened) == 2
+    simulation.run(120_000)
+    times, nodes = zip(*simulation.opened, strict=True)
+    assert nodes == (1, 2, 1, 2, 1, 2, 1, 2)
+    assert [later - earlier for earlier, later in pairwise(times)] == [1_001, 2_001, 4_001, 8_001, 16_001, 30_001, 30_001]
     simulation.down.clear()
-    simulation.run(60_000)
+    simulation.run(30_000)
     assert set(simulation.router.metadata.brokers) == {1, 2}
 
 
-def test_a_refresh_of_the_metadata_causes_one_login() -> None:
+def test_a_refresh_of_the_metadata_waits_for_the_next_attempt() -> None:
     simulation = refused()
     errors: list[KafkaWireError | None] = []
 
@@ -255,22 +262,21 @@ def test_a_refresh_of_the_metadata_causes_one_login() -> None:
         errors.append(error)
 
     simulation.router.refresh(refreshed)
-    simulation.run(5_000)
+    simulation.run(400)
+    assert (errors, len(simulation.opened)) == ([], 1)
+    simulation.run(200)
     assert [type(error) for error in errors] == [Refused]
     assert len(simulation.opened) == 2
-    call = Call(Node(2), lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda call, now_ms: None)
     with pytest.raises(Refused):
-        simulation.call(call, duration_ms=5_000)
-    simulation.run(5_000)
+        simulation.call(heartbeat(ANY_BROKER), duration_ms=2_010)
     assert len(simulation.opened) == 3
 
 
-def test_a_login_that_succeeds_ends_the_caution() -> None:
+def test_an_accepted_login_is_enough_for_all_calls() -> None:
     simulation = refused()
     simulation.down.clear()
-    call = Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda _, now_ms: None)
-    simulation.call(call, duration_ms=5_000)
-    simulation.run(1_000)
+    simulation.call(heartbeat(ANY_BROKER), duration_ms=600)
+    simulation.run(100)
     assert set(simulation.router.metadata.brokers) == {1, 2}
 
 

@@ -31,7 +31,6 @@ class Recorded:
         self.polls: list[int] = []
         self.failures: list[KafkaWireError] = []
         self.waiting: list[Callable[[KafkaWireError | None], None]] = []
-        self.forgotten = 0
 
     def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         self.waiting.append(on_done)
@@ -45,9 +44,6 @@ class Recorded:
 
     def due_ms(self) -> int | None:
         return self.due
-
-    def forget_refusal(self) -> None:
-        self.forgotten += 1
 
 
 def test_both_ways_to_know_the_brokers_can_be_used() -> None:
@@ -76,11 +72,10 @@ def test_a_refusal_ends_calls_to_unknown_brokers() -> None:
     call = heartbeat(Node(1))
     router.submit(call, 7)
     router.poll(7)
-    assert (call.done, refresh.forgotten) == (False, 1), "a new call must need the metadata, whatever happened before"
+    assert not call.done
     refresh.refusal, refresh.ended_ms = AuthenticationFailed(address(1), "no"), 8
     router.poll(8)
     assert call.error is refresh.refusal
-    assert refresh.forgotten == 1, "no call may still need the metadata"
 
 
 def test_callers_and_the_end_of_the_router_reach_the_refresh() -> None:

@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.routing.refusals import REFUSED_PAUSE_MAX_MS
 from kafkawire.sdk.routing.router import Router
 from tests.sdk.simulation import (
     CONNECT_TIMEOUT_MS,
@@ -65,7 +66,6 @@ PROMPT_MS = 2_500
 #: This long after a metadata refresh, the next reason to refresh takes effect immediately.
 CALM_MS = 2_500
 
-#: The time for which the router avoids a broker that has refused a login, unless a call needs that broker.
 AGE_MS = 20_000
 
 IDLE_MS = 15_000
@@ -112,7 +112,7 @@ class Scene:
         self.codes: list[int] = []
         self.coordinator, self.find_code, self.controller, self.throttle_ms = 2, 0, 1, 0
         self.metadata = "good"
-        self.has_stalled = False
+        self.has_stalled = self.has_refused = False
         self.open: dict[str, Call] = {}
         self.outcomes: list[tuple[int, str]] = []
         self.turns_ms: dict[str, int] = {}
@@ -223,6 +223,7 @@ class Scene:
                 self.router.reach(node, self.simulation.now_ms)
             case ("refuse", node):
                 self.refused.add(node)
+                self.has_refused = True
                 self.simulation.down.add(node)
                 self.simulation.break_connections(node)
             case ("stall", node):
@@ -251,14 +252,14 @@ class Scene:
         assert len(router._unsettled) <= len(router._deadlines) <= 2 * len(router._unsettled) + 200
 
     def outage(self) -> None:
-        """Stop all brokers for as long as a refusal is remembered; soon after that, metadata is refreshed unasked."""
+        """Stop all brokers for as long as a refusal delays logins; soon after that, metadata is refreshed unasked."""
         self.metadata = "good"
         self.refused.clear()
         self.simulation.stalled.clear()
         for node in NODES:
             self.simulation.down.add(node)
             self.simulation.break_connections(node)
-        self.simulation.run(AGE_MS + CONNECT_TIMEOUT_MS)
+        self.simulation.run(REFUSED_PAUSE_MAX_MS + CONNECT_TIMEOUT_MS)
         self.simulation.down.clear()
         begun_ms = self.simulation.now_ms
         self.simulation.run(PROMPT_MS)
@@ -277,6 +278,9 @@ class Scene:
         if self.has_stalled:
             self.simulation.run(REQUEST_TIMEOUT_MS)
             self.has_stalled = False
+        if self.has_refused:
+            self.simulation.run(REFUSED_PAUSE_MAX_MS)
+            self.has_refused = False
         self.simulation.run(900)  # a throttled client waits
 
     def greet(self) -> None:
@@ -320,7 +324,7 @@ class Scene:
             (sorted(metadata.brokers), sorted(metadata.topics), sorted(metadata.errors), metadata.controller_id),
             [self.router.knows(each) for each in (G, X)],
             [repr(self.router.trouble(node)) for node in (None, *NODES)],
-            [repr(self.router.refusal(node, self.simulation.now_ms)) for node in NODES],
+            [repr(self.router.refusal(node)) for node in NODES],
             [repr(self.router.coordinator_trouble(each)) for each in (G, X)],
         )
 

@@ -214,7 +214,7 @@ class Refused(ConnectFailed):
 
 
 def test_a_refusal_of_one_broker_ends_no_call_while_another_throttles(simulation: Simulation) -> None:
-    """The call waits for the throttling broker, and the refused login is not repeated in the meantime."""
+    """The call waits for the throttling broker, and no broker that refused the login is tried for it."""
     simulation.handlers[1, HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
     simulation.run(100)
     simulation.refusal = Refused
@@ -223,6 +223,7 @@ def test_a_refusal_of_one_broker_ends_no_call_while_another_throttles(simulation
     refused = beating(simulation, Node(2))
     simulation.run(1_000)
     assert isinstance(refused.error, Refused)
+    simulation.run(1_000)
     tried = len(simulation.opened)
     beating(simulation, Node(1))
     simulation.run(100)

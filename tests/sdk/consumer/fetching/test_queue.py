@@ -13,7 +13,7 @@ import pytest
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Reading
-from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, UnsupportedVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.user_side import T0, T1
@@ -205,7 +205,7 @@ def test_errors_and_the_end() -> None:
 def test_a_refusal_meets_every_read_that_would_wait() -> None:
     queue = Setting().queue
     promise = queue.wait()
-    refusal = AuthenticationFailed("a:1", "no")
+    refusal = UnsupportedVersion("Fetch")
     for _ in range(2):
         queue.refuse(refusal)
     assert promise.done
@@ -218,6 +218,31 @@ def test_a_refusal_meets_every_read_that_would_wait() -> None:
         queue.errors.clear()
     queue.refuse(None)
     assert not queue.wait().done
+
+
+def test_a_refused_login_is_raised_once() -> None:
+    """Several machines may report the same attempt, and attempts at several brokers may fail by turns."""
+    queue = Setting().queue
+    promise = queue.wait()
+    first, other, second = (AuthenticationFailed(address, "no") for address in ("a:1", "b:1", "a:1"))
+    queue.refused(1, None)
+    assert not promise.done
+    queue.refused(1, first)
+    assert promise.done
+    for _ in range(2):
+        queue.refused(1, first)
+        queue.report(first)
+        assert list(queue.errors) == [first]
+    assert (queue.has_refusal(), queue.take_refusal(), queue.take_refusal()) == (True, first, None)
+    queue.refused(2, other)
+    assert queue.errors.popleft() is other
+    for _ in range(2):
+        queue.refused(1, first)
+        queue.refused(2, other)
+    assert not queue.wait().done
+    queue.refused(1, second)
+    queue.report(other)
+    assert list(queue.errors) == [second], "one at a time"
 
 
 @pytest.mark.parametrize("count", [3_000])
