@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from kafkawire.sdk.client.login import login, tls
+from kafkawire.sdk.client.login import credentials, login, tls
 from kafkawire.sdk.client.metrics_report import MetricsReport
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import ClientOptions
@@ -95,6 +95,7 @@ class ClientCore:
             options.connect_timeout_ms,
             options.request_timeout_ms,
             login=login(options),
+            credentials=credentials(options),
             traffic=TrafficMetrics(self.router.metrics),
             apis=apis,
         )

@@ -7,13 +7,15 @@ Source: `LoginManager` and `SaslClientCallbackHandler` in Apache Kafka.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.client.security_options import SecurityOptions, TokenProvider
+from kafkawire.sdk.client.token_life import expires_ms
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, CredentialsUnavailable, Login
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.threads import in_thread
 from kafkawire.sdk.transport.timing import random_text
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.protocol.sasl.aws_msk_iam import AwsCredentials
 
-__all__ = ["login", "tls"]
+__all__ = ["TOKEN_LIFE_MIN_MS", "credentials", "login", "tls"]
+
+#: A token that ends within this time might end on its way to the broker.
+TOKEN_LIFE_MIN_MS: Final = 1_000
 
 
 def tls(options: SecurityOptions) -> ssl.SSLContext | PemFiles | None:
@@ -61,6 +66,22 @@ def login(options: SecurityOptions) -> Login | None:
             return _password(options)
 
 
+def credentials(options: SecurityOptions) -> str:
+    """Return where logins get their credentials, as the subject of a sentence."""
+    match options.sasl_mechanism:
+        case "OAUTHBEARER" if callable(provide := options.sasl_oauthbearer_token):
+            name = getattr(provide, "__qualname__", type(provide).__qualname__)
+            return f"the function {name} (sasl_oauthbearer_token)"
+        case "OAUTHBEARER":
+            return "the token service (sasl_oauthbearer_token_endpoint_url)"
+        case "GSSAPI":
+            return "Kerberos (sasl_mechanism)"
+        case "AWS_MSK_IAM":
+            return "botocore (sasl_mechanism)"
+        case _:
+            return "the login"
+
+
 def _password(options: SecurityOptions) -> Login:
     mechanism, username, password = options.sasl_mechanism, options.sasl_username, options.sasl_password
     assert mechanism is not None
@@ -87,17 +108,32 @@ def _oauthbearer(options: SecurityOptions) -> Login:
     async def oauthbearer(host: str) -> Authenticator:
         from kafkawire.sdk.protocol.sasl.oauthbearer import OAuthBearerAuthenticator
 
-        token = provide() if callable(provide) else provide
-        if isinstance(token, Awaitable):
-            token = await token
-        if isinstance(token, str):
-            token = Secret(token)
-        if not isinstance(token, Secret):
-            reason = f"expected a function that returns a string, but it returned {type(token).__name__}"
-            raise ConfigurationError("sasl_oauthbearer_token", token, reason)
+        token = await _token(provide) if callable(provide) else provide
         return OAuthBearerAuthenticator(token, options.sasl_oauthbearer_extensions)
 
     return oauthbearer
+
+
+async def _token(provide: TokenProvider) -> Secret:
+    """Return a token; one that is about to end is not used, but waited out."""
+    token = await _asked(provide)
+    end_ms = expires_ms(token)
+    if end_ms is not None and 0 < (left_ms := end_ms - now_ms()) < TOKEN_LIFE_MIN_MS:
+        await asyncio.sleep(left_ms / 1000)
+        token = await _asked(provide)
+    return token
+
+
+async def _asked(provide: TokenProvider) -> Secret:
+    token = provide()
+    if isinstance(token, Awaitable):
+        token = await token
+    if isinstance(token, str):
+        token = Secret(token)
+    if not isinstance(token, Secret):
+        reason = f"expected a function that returns a string, but it returned {type(token).__name__}"
+        raise ConfigurationError("sasl_oauthbearer_token", token, reason)
+    return token
 
 
 def _token_provider(options: SecurityOptions) -> Secret | TokenProvider:
@@ -142,7 +178,8 @@ def _aws_credentials() -> AwsCredentials:
     """Return credentials from the usual sources: the environment, files or the machine's role.
 
     Raises:
-        ConfigurationError: the package `botocore` is not installed, or nothing provides credentials.
+        ConfigurationError: the package `botocore` is not installed.
+        CredentialsUnavailable: nothing provides credentials at the moment.
     """
     from kafkawire.sdk.protocol.sasl.aws_msk_iam import AwsCredentials
 
@@ -154,7 +191,7 @@ def _aws_credentials() -> AwsCredentials:
         raise ConfigurationError(option, mechanism, reason) from error
     found = Session().get_credentials()
     if found is None:
-        raise ConfigurationError(option, mechanism, "botocore found no AWS credentials")
+        raise CredentialsUnavailable("AWS_MSK_IAM: botocore found no AWS credentials")
     frozen = found.get_frozen_credentials()
     token = Secret(frozen.token) if frozen.token else None
     return AwsCredentials(frozen.access_key, Secret(frozen.secret_key), token)

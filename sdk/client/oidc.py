@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from math import isfinite, nan
 from typing import NoReturn
 from urllib.parse import quote_plus, urlsplit
 
-from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.client.token_life import expires_ms
+from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.timing import SingleFlight
@@ -28,6 +30,10 @@ REQUEST_TIMEOUT_SECONDS = 10
 
 #: A token is used for this fraction of its lifetime; the rest allows for clock differences.
 _USED_SHARE = 0.8
+
+#: How long a token is assumed to be valid if nobody says how long it is: few services issue tokens for less, and the
+#: logins of several connections share it.
+_UNKNOWN_LIFE_MS = 60_000
 
 #: The maximum number of characters that an error quotes from the service's reason.
 _SHOWN_CHARACTERS = 200
@@ -98,10 +104,8 @@ class ClientCredentials:
         token = answer.get("access_token")
         if not isinstance(token, str):
             raise TokenUnavailable(f"the response from {self._host} has no access_token")
-        lifetime_seconds = answer.get("expires_in")
-        seconds = lifetime_seconds if isinstance(lifetime_seconds, int | float) else 0
-        self._use_until_ms = asked_ms + seconds * 1000 * _USED_SHARE
         self._token = Secret(token)
+        self._use_until_ms = asked_ms + _life_ms(answer.get("expires_in"), self._token) * _USED_SHARE
         return self._token
 
     async def _post(self) -> tuple[int, Mapping[str, object]]:
@@ -145,6 +149,18 @@ class ClientCredentials:
         text = f"{self._host} answered with status {status}: {said or 'no reason given':.{_SHOWN_CHARACTERS}}"
         # RFC 6749 §5.2: 400 and 401 concern this client; others can be temporary.
         raise TokenRefused(text) if status in (400, 401, 403) else TokenUnavailable(text)
+
+
+def _life_ms(expires_in: object, token: Secret) -> float:
+    """Return how long a token is valid: as the service says, in a number or in text, or as the token itself says."""
+    try:
+        seconds = float(expires_in) if isinstance(expires_in, int | float | str) else nan
+    except ValueError:
+        seconds = nan
+    if isfinite(seconds):
+        return seconds * 1000
+    end_ms = expires_ms(token)
+    return _UNKNOWN_LIFE_MS if end_ms is None else end_ms - now_ms()
 
 
 def _json_object(data: bytes) -> Mapping[str, object]:

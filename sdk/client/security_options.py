@@ -110,7 +110,8 @@ class SecurityOptions(Options):
         sasl_password: the user's password for PLAIN and SCRAM.
         sasl_scram_tokenauth: whether `sasl_username` is the id of a delegation token.
         sasl_oauthbearer_token: a token, or a function that returns one, asynchronous or not. The function is called for
-            each login and should reuse a token while it is valid; unless it is asynchronous, it must not block.
+            each login and may reuse a token for most of its life, such as 80 %; it has `connect_timeout_ms` and, unless
+            it is asynchronous, must not block.
         sasl_oauthbearer_extensions: names and values to send with the token.
         sasl_oauthbearer_token_endpoint_url: where to fetch tokens with OpenID Connect, using the options below.
         sasl_oauthbearer_client_credentials_client_id: the client id for fetching tokens.

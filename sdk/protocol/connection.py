@@ -191,6 +191,11 @@ class ClientConnection:
         return self._gate.wants_login
 
     @property
+    def wants_credentials(self) -> bool:
+        """Whether the connection is waiting for `authenticate`."""
+        return self._gate.wants_credentials
+
+    @property
     def reauthenticate_at_ms(self) -> float:
         """The time at which to call `log_in` again, on the clock passed to `log_in`; infinite if never."""
         return self._gate.reauthenticate_at_ms
@@ -216,9 +221,15 @@ class ClientConnection:
         """
         self._ask(self._gate.start())
 
-    def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> None:
+    def log_in(
+        self, authenticator: Authenticator, now_ms: int, fraction: float, *, asks_again: bool = False
+    ) -> None:
         """Start the login; requests are held back until the broker accepts the login. See `Gate.log_in`."""
-        self._ask(self._gate.log_in(authenticator, now_ms, fraction))
+        self._ask(self._gate.log_in(authenticator, now_ms, fraction, asks_again=asks_again))
+
+    def authenticate(self, authenticator: Authenticator, now_ms: int) -> None:
+        """Continue the login with new credentials, or with those given to `log_in`. See `Gate.authenticate`."""
+        self._ask(self._gate.authenticate(authenticator, now_ms))
 
     def take_outgoing(self) -> list[Buffer]:
         """Return the bytes to write now, before any later request, in pieces for `writelines`."""

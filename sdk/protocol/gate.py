@@ -38,6 +38,10 @@ ROUNDS_MAX = 16
 _SESSION_SHARE_MIN = 0.85
 _SESSION_SHARE_MAX = 0.95
 
+#: How long after a login the next one may begin: a broker refuses another one within a second (KIP-368), and the rest
+#: allows for clocks that differ in speed.
+_LOGIN_INTERVAL_MS = 1_100
+
 #: From this version of SaslHandshake on, SaslAuthenticate carries the tokens; in earlier versions, tokens have no
 #: header.
 _HANDSHAKE_VERSION_MIN = 1
@@ -56,11 +60,6 @@ class ConnectionState(Enum):
     AUTHENTICATION = "sasl"
     READY = "ready"
     REAUTHENTICATION = "re-authentication"
-
-    @property
-    def logs_in(self) -> bool:
-        """Whether a login is under way or the connection is waiting for one."""
-        return self in (ConnectionState.AUTHENTICATION, ConnectionState.REAUTHENTICATION)
 
     @property
     def is_before_ready(self) -> bool:
@@ -108,6 +107,7 @@ class Gate:
         reauthenticate_at_ms: when to log in again; infinite if the session has no end.
         session_ends_ms: when the broker stops accepting requests; this is an estimate, but never later than the true
             time.
+        wants_credentials: whether the connection is waiting for `authenticate`.
     """
 
     def __init__(self, negotiation: Negotiation, *, authenticates: bool) -> None:
@@ -117,6 +117,8 @@ class Gate:
         self._negotiation = negotiation
         self._authenticates = authenticates
         self._authenticator: Authenticator | None = None
+        self._asks_again = False
+        self.wants_credentials = False
         # the state of the most recent login
         self._rounds: int
         self._began_ms: int
@@ -151,7 +153,9 @@ class Gate:
         self._enter(ConnectionState.VERSIONS)
         return self._negotiation.request()
 
-    def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> Message:
+    def log_in(
+        self, authenticator: Authenticator, now_ms: int, fraction: float, *, asks_again: bool = False
+    ) -> Message:
         """Start a login, the first or a later one, and return its first request.
 
         Args:
@@ -159,6 +163,8 @@ class Gate:
             now_ms: the current time, monotonic.
             fraction: a random number in [0, 1), which keeps connections opened at the same time from logging in again
                 at the same time.
+            asks_again: whether to wait for `authenticate` once the broker has accepted the mechanism; it answers all
+                earlier requests first, so credentials may grow old.
 
         Raises:
             LocalProtocolError: the connection's state does not allow a login.
@@ -175,16 +181,34 @@ class Gate:
         if self.state is ConnectionState.READY:
             self._enter(ConnectionState.REAUTHENTICATION)
         self._authenticator = authenticator
+        self._asks_again = asks_again
         self._rounds = 0
         self._began_ms = now_ms
         self._share = _SESSION_SHARE_MIN + (_SESSION_SHARE_MAX - _SESSION_SHARE_MIN) * fraction
         return SaslHandshakeRequest(authenticator.mechanism)
 
+    def authenticate(self, authenticator: Authenticator, now_ms: int) -> Message:
+        """Continue a login that asks again for its credentials, and return its next request.
+
+        Args:
+            authenticator: an authenticator for this login only; the one given to `log_in`, or a newer one.
+            now_ms: the current time, monotonic.
+
+        Raises:
+            LocalProtocolError: the connection does not want credentials.
+        """
+        if not self.wants_credentials:
+            raise LocalProtocolError(f"credentials are not wanted in the state {self.state.value!r}")
+        self.wants_credentials = False
+        self._authenticator = authenticator
+        self._began_ms = now_ms
+        return SaslAuthenticateRequest(authenticator.first_message())
+
     def receive(self, response: Message) -> Message | None:
         """Process the response to one of the gate's requests.
 
         Returns:
-            The next request; None if the connection is ready or is waiting for `log_in`.
+            The next request; None if the connection is ready, or is waiting for `log_in` or `authenticate`.
 
         Raises:
             BrokerError: the broker refuses the login.
@@ -196,7 +220,10 @@ class Gate:
         if self._authenticator is not None:
             if isinstance(response, SaslHandshakeResponse):
                 if response.error_code != ErrorCode.NONE:
-                    raise BrokerError(response.error_code, _handshake_refusal(self._authenticator.mechanism, response))
+                    raise BrokerError(response.error_code, self._handshake_refusal(response))
+                if self._asks_again:
+                    self.wants_credentials = True
+                    return None
                 return SaslAuthenticateRequest(self._authenticator.first_message())
             if isinstance(response, SaslAuthenticateResponse):
                 return self._challenged(self._authenticator, response)
@@ -234,14 +261,18 @@ class Gate:
         self._authenticator = None
         self._enter(ConnectionState.READY)
         self.session_ends_ms = self._began_ms + lifetime_ms if lifetime_ms > 0 else inf
-        self.reauthenticate_at_ms = self._began_ms + lifetime_ms * self._share if lifetime_ms > 0 else inf
+        # In a session that is shorter than the interval, requests wait for the next login.
+        pause_ms = max(lifetime_ms * self._share, _LOGIN_INTERVAL_MS)
+        self.reauthenticate_at_ms = self._began_ms + pause_ms if lifetime_ms > 0 else inf
 
-
-def _handshake_refusal(mechanism: str, response: SaslHandshakeResponse) -> str:
-    if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-        return "this broker listener does not use SASL, or does not expect a login now"
-    offered = ", ".join(sorted(response.mechanisms)) or "none"
-    return f"the mechanism {mechanism} was refused; the broker offers {_printable(offered)}"
+    def _handshake_refusal(self, response: SaslHandshakeResponse) -> str:
+        if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            if self.state is ConnectionState.REAUTHENTICATION:
+                return "the broker does not accept another login on this connection now; it takes one per second"
+            return "this broker listener does not use SASL"
+        offered = ", ".join(sorted(response.mechanisms)) or "none"
+        mechanism = self._authenticator.mechanism if self._authenticator is not None else "none"
+        return f"the mechanism {mechanism} was refused; the broker offers {_printable(offered)}"
 
 
 def _printable(text: str) -> str:

@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
-from kafkawire.sdk.transport.failures import connect_failed, silence
+from kafkawire.sdk.transport.failures import connect_failed, login_lost, silence
 from kafkawire.sdk.transport.gate import GateDriver
 from kafkawire.sdk.transport.wire import Address, Network, Wire
 
@@ -59,6 +59,7 @@ class ConnectionSettings(NamedTuple):
             its own timeout.
         max_in_flight: the maximum number of requests waiting for a response on one connection.
         login: creates the authenticator for each login; None for connections without SASL.
+        credentials: where `login` gets its credentials, for errors.
         traffic: counts requests and responses; None if they are not counted.
         apis: the APIs that can be called.
     """
@@ -68,6 +69,7 @@ class ConnectionSettings(NamedTuple):
     request_timeout_ms: int = 30_000
     max_in_flight: int = MAX_IN_FLIGHT
     login: Login | None = None
+    credentials: str = "the login"
     traffic: Traffic | None = None
     apis: ApiRegistry = KAFKA_APIS
 
@@ -101,7 +103,8 @@ class BrokerConnection:
         self._wire = wire
         self._settings = settings
         self._protocol = protocol
-        self._gate = GateDriver(protocol, wire, address, settings.login, settings.connect_timeout_ms, self._end)
+        login = settings.login, settings.credentials
+        self._gate = GateDriver(protocol, wire, address, *login, settings.connect_timeout_ms, self._end)
         self._versions: dict[tuple[type[Message], tuple[type[Message], str] | None], int] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._loop = asyncio.get_running_loop()
@@ -151,8 +154,10 @@ class BrokerConnection:
                 name, timeout_ms = "request_timeout_ms", settings.request_timeout_ms
             else:
                 raise connect_failed(address, state, error) from error  # the operating system gave up
-            is_encrypted = ConnectionState.TLS in entered
-            reason = silence(state, f"{name}={timeout_ms}", is_encrypted=is_encrypted)
+            if protocol.wants_login:  # so the broker is not to blame
+                reason = f"{settings.credentials} gave no credentials within {name}={timeout_ms}"
+            else:
+                reason = silence(state, f"{name}={timeout_ms}", is_encrypted=ConnectionState.TLS in entered)
             raise ConnectFailed(address, reason, state.value) from error
         except (OSError, KafkaWireError) as error:
             raise connect_failed(address, protocol.state, error) from error
@@ -324,7 +329,7 @@ class BrokerConnection:
 
     def _refuse(self, error: KafkaWireError) -> None:
         is_login = self._protocol.state is ConnectionState.REAUTHENTICATION
-        self._end(connect_failed(self.address, self._protocol.state, error) if is_login else error)
+        self._end(login_lost(self.address, error) if is_login else error)
 
     def _end(self, error: KafkaWireError) -> None:
         if self._ended is not None:

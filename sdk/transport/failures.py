@@ -12,7 +12,7 @@ from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameTooLarge
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["connect_failed", "silence"]
+__all__ = ["connect_failed", "login_lost", "silence"]
 
 #: The first bytes that servers of other protocols send, in greetings or error messages; read as the length of a frame,
 #: each would mean more than 600 MB.
@@ -20,6 +20,20 @@ _OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b
 
 #: The first bytes of TLS alert and handshake records; read as the length of a frame, each would mean more than 300 MB.
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+
+
+#: Parts of the names of TLS alerts with which a server refuses this client's certificate, or what it can do. Other alerts
+#: are about the connection: an internal error, for example, or damaged data.
+_REFUSALS = (
+    "ACCESS_DENIED",
+    "CERTIFICATE",
+    "DECRYPT_ERROR",
+    "HANDSHAKE_FAILURE",
+    "INSUFFICIENT_SECURITY",
+    "NO_APPLICATION_PROTOCOL",
+    "PROTOCOL_VERSION",
+    "UNKNOWN_CA",
+)
 
 
 def connect_failed(address: Address, state: ConnectionState, error: Exception) -> ConnectFailed:
@@ -33,13 +47,27 @@ def connect_failed(address: Address, state: ConnectionState, error: Exception) -
     tls_error = error if isinstance(error, ssl.SSLError) else error.__cause__
     if isinstance(tls_error, ssl.SSLError) and (reason := _refused_by_tls(tls_error)):
         failed: ConnectFailed = AuthenticationFailed(address, reason, ConnectionState.TLS.value)
-    elif state.logs_in and isinstance(error, KafkaWireError) and not error.retriable:
-        failed = AuthenticationFailed(address, error, ConnectionState.AUTHENTICATION.value)
+    elif state is ConnectionState.AUTHENTICATION and isinstance(error, KafkaWireError) and not error.retriable:
+        failed = AuthenticationFailed(address, error, state.value)
     else:
-        phase = ConnectionState.AUTHENTICATION if state.logs_in else state
-        failed = ConnectFailed(address, _reason(state, error), phase.value)
+        failed = ConnectFailed(address, _reason(state, error), state.value)
     failed.__cause__ = error
     return failed
+
+
+def login_lost(address: Address, error: Exception) -> ConnectionLost:
+    """Return the error for a connection that ends because the client could not log in again.
+
+    It may pass, whatever the reason is: the broker has accepted an earlier login, and a new connection begins with
+    another one.
+
+    Args:
+        address: the broker's address.
+        error: the original error, which becomes the cause.
+    """
+    lost = ConnectionLost(f"connection to {address} was lost: the client could not log in again: {error}")
+    lost.__cause__ = error
+    return lost
 
 
 def silence(state: ConnectionState, limit: str, *, is_encrypted: bool) -> str:
@@ -63,7 +91,7 @@ def _refused_by_tls(error: ssl.SSLError) -> str | None:
     """Return why one side does not trust the other; None if the handshake failed for a different reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the broker's certificate is not trusted: {error.verify_message}"
-    if "ALERT" not in (error.reason or ""):
+    if "ALERT" not in (error.reason or "") or not any(name in error.reason for name in _REFUSALS):
         return None
     hint = "; it requires a client certificate, see ssl_keystore_location" if "CERTIFICATE" in error.reason else ""
     return f"the broker ended the handshake: {error.reason}{hint}"

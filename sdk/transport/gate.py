@@ -18,14 +18,14 @@ from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
-from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
-from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, CredentialsUnavailable, Login
+from kafkawire.sdk.transport.failures import login_lost
 from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.wire import Address, Wire
 
-__all__ = ["CREDENTIALS_PAUSE_MS", "CredentialsUnavailable", "GateDriver"]
+__all__ = ["CREDENTIALS_AGE_MAX_MS", "CREDENTIALS_PAUSE_MS", "GateDriver"]
 
 logger = logging.getLogger("kafkawire.security")
 
@@ -34,10 +34,9 @@ logger = logging.getLogger("kafkawire.security")
 CREDENTIALS_PAUSE_MS = 1_000
 
 
-class CredentialsUnavailable(KafkaWireError):
-    """The provider of tokens or other credentials failed; its error is the cause, but is not quoted in the message."""
-
-    retriable = True
+#: Credentials that are older when the broker wants them are fetched again: it may have answered a long request first,
+#: and a token may have only seconds to live.
+CREDENTIALS_AGE_MAX_MS = 1_000
 
 
 class GateDriver:
@@ -48,6 +47,7 @@ class GateDriver:
         wire: carries the bytes.
         address: the broker's address.
         login: creates authenticators; None if the connection does not log in.
+        credentials: where the authenticators get their credentials, for errors.
         timeout_ms: timeout for each re-authentication; the first login is subject to the connection timeout.
         end: ends the connection with an error.
     """
@@ -58,6 +58,7 @@ class GateDriver:
         wire: Wire,
         address: Address,
         login: Login | None,
+        credentials: str,
         timeout_ms: int,
         end: Callable[[KafkaWireError], None],
     ) -> None:
@@ -65,6 +66,7 @@ class GateDriver:
         self._wire = wire
         self._address = address
         self._login = login
+        self._credentials = credentials
         self._timeout_ms = timeout_ms
         self._end = end
         self._moved: asyncio.Future[None] | None = None
@@ -105,7 +107,8 @@ class GateDriver:
             self._task.cancel()
 
     async def _pass(self, response_timeout_seconds: float | None = None) -> None:
-        while self._protocol.state is not ConnectionState.READY:
+        """Wait until the connection is ready, or wants credentials again."""
+        while self._protocol.state is not ConnectionState.READY and not self._protocol.wants_credentials:
             if self._protocol.wants_login:
                 self._log_in(await self._authenticator())
             if self._ended is not None:
@@ -131,12 +134,12 @@ class GateDriver:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise  # the caller was cancelled, not the provider
-            reason = f"no credentials: {type(error).__name__} was raised"
+            reason = f"no credentials: {self._credentials} raised {type(error).__name__}"
             raise CredentialsUnavailable(reason) from contained(error)
 
-    def _log_in(self, authenticator: Authenticator) -> None:
+    def _log_in(self, authenticator: Authenticator, *, asks_again: bool = False) -> None:
         if self._ended is None:
-            self._protocol.log_in(authenticator, monotonic_ms(), random_fraction())
+            self._protocol.log_in(authenticator, monotonic_ms(), random_fraction(), asks_again=asks_again)
             self._write()
 
     def _write(self) -> None:
@@ -154,16 +157,26 @@ class GateDriver:
 
     async def _reauthenticate(self) -> None:
         try:
-            self._log_in(await self._fresh_authenticator())
+            authenticator, fetched_ms = await self._fresh_authenticator(), monotonic_ms()
+            self._log_in(authenticator, asks_again=True)
+            await self._pass_in_time()
+            if monotonic_ms() - fetched_ms > CREDENTIALS_AGE_MAX_MS:
+                authenticator = await self._fresh_authenticator()
+            self._authenticate(authenticator)
             await self._pass_in_time()
         except TimeoutError:
             self._end(RequestTimedOut(f"{self._address} did not re-authenticate within {self._timeout_ms} ms"))
         except KafkaWireError as error:
             if error is not self._ended:
-                self._end(connect_failed(self._address, ConnectionState.REAUTHENTICATION, error))
+                self._end(login_lost(self._address, error))
         else:
             self._lines.info("again", monotonic_ms(), "authenticated again at %s", self._address)
             self._schedule()
+
+    def _authenticate(self, authenticator: Authenticator) -> None:
+        if self._ended is None:
+            self._protocol.authenticate(authenticator, monotonic_ms())
+            self._write()
 
     async def _pass_in_time(self) -> None:
         """Pass the gate within the timeout, which starts once the broker can begin, after answering earlier requests.
@@ -186,7 +199,8 @@ class GateDriver:
                 async with asyncio.timeout(self._timeout_ms / 1000):
                     return await self._authenticator()
             except TimeoutError:
-                failure: KafkaWireError = CredentialsUnavailable(f"no credentials within {self._timeout_ms} ms")
+                text = f"{self._credentials} gave no credentials within connect_timeout_ms={self._timeout_ms}"
+                failure: KafkaWireError = CredentialsUnavailable(text)
             except KafkaWireError as error:
                 failure = error
             if not failure.retriable or monotonic_ms() + CREDENTIALS_PAUSE_MS >= self._protocol.session_ends_ms:

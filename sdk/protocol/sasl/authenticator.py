@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-__all__ = ["Authenticator", "Login"]
+from kafkawire.sdk.errors import KafkaWireError
+
+__all__ = ["Authenticator", "CredentialsUnavailable", "Login"]
+
+
+class CredentialsUnavailable(KafkaWireError):
+    """The source of tokens, tickets or other credentials failed; another attempt may succeed.
+
+    If it raised an error, that is the cause, but the message does not quote it.
+    """
+
+    retriable = True
 
 
 class Authenticator(Protocol):

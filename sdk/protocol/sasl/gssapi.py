@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.protocol.sasl.authenticator import CredentialsUnavailable
 
 __all__ = ["GssapiAuthenticator"]
 
@@ -29,7 +30,8 @@ class GssapiAuthenticator:
 
     Raises:
         ConfigurationError: the package `gssapi` is not installed.
-        LocalProtocolError: there is no ticket, or no such principal.
+        CredentialsUnavailable: the Kerberos server gives no ticket, or cannot be reached; `kinit` may be about to renew
+            the ticket.
     """
 
     mechanism = "GSSAPI"
@@ -47,7 +49,7 @@ class GssapiAuthenticator:
             self._context: Any = gssapi.SecurityContext(name=name, usage="initiate", mech=gssapi.MechType.kerberos)
             self._first: bytes = self._context.step() or b""
         except self._failures as error:
-            raise LocalProtocolError(f"GSSAPI: no ticket for {service}@{host}: {error}") from error
+            raise CredentialsUnavailable(f"GSSAPI: no ticket for {service}@{host}: {error}") from error
 
     def first_message(self) -> bytes:
         return self._first

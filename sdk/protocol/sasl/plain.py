@@ -5,7 +5,7 @@ Source: RFC 4616; `PlainSaslServer` in Apache Kafka.
 
 from __future__ import annotations
 
-from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import Secret
 
 __all__ = ["PlainAuthenticator"]
@@ -36,8 +36,4 @@ class PlainAuthenticator:
         return f"\0{self._username}\0{self._password.reveal()}".encode()
 
     def respond(self, challenge: bytes) -> None:
-        """Check the broker's final message, which is empty."""
-        if challenge:
-            raise RemoteProtocolError(
-                f"PLAIN: the broker sent a challenge of {len(challenge)} bytes, but none is expected"
-            )
+        """Ignore the broker's final message, as other clients do; it is usually empty."""

@@ -18,7 +18,7 @@ from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.sasl import gssapi
-from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, CredentialsUnavailable
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.tls import PemFiles
 
@@ -145,7 +145,7 @@ def test_aws_msk_iam(monkeypatch: pytest.MonkeyPatch, token: str | None) -> None
 
 def test_aws_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     botocore(monkeypatch, None)
-    with pytest.raises(ConfigurationError, match="botocore found no AWS credentials"):
+    with pytest.raises(CredentialsUnavailable, match="botocore found no AWS credentials"):
         log_in({**MSK, "sasl_aws_region": "eu-west-1"})
 
 

@@ -143,12 +143,38 @@ def test_the_life_of_a_token_begins_with_the_question(monkeypatch: pytest.Monkey
     with_service(test)
 
 
-@pytest.mark.parametrize("lifetime", ["", ', "expires_in": null', ', "expires_in": "x"', ', "expires_in": 0'])
-def test_a_token_of_unknown_life_is_not_kept(lifetime: str) -> None:
+#: A signed token that expires 1,000 s after the epoch.
+SIGNED = f"e30.{base64.urlsafe_b64encode(json.dumps({'exp': 1_000}).encode()).decode()}.x"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept_ms"),
+    [
+        ('"abc"', 48_000),
+        ('"abc", "expires_in": null', 48_000),
+        ('"abc", "expires_in": "x"', 48_000),
+        ('"abc", "expires_in": "NaN"', 48_000),
+        ('"abc", "expires_in": 1', 800),
+        ('"abc", "expires_in": "3600"', 2_880_000),
+        (f'"{SIGNED}"', 80_000),
+        (f'"{SIGNED}", "expires_in": 3600', 2_880_000),
+    ],
+)
+def test_how_long_a_token_is_kept(answer: str, kept_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service may give the lifetime as text, and leave it out; the token may say it, too."""
+    time_ms = 0
+    monkeypatch.setattr(oidc, "monotonic_ms", lambda: time_ms)
+    monkeypatch.setattr(oidc, "now_ms", lambda: 900_000)
+
     async def test(service: Service) -> None:
-        service.answer = f'{{"access_token": "abc"{lifetime}}}'.encode()
+        nonlocal time_ms
+        service.answer = f'{{"access_token": {answer}}}'.encode()
         subject = credentials(service)
         await subject.token()
+        time_ms = kept_ms - 1
+        await subject.token()
+        assert len(service.requests) == 1
+        time_ms = kept_ms
         await subject.token()
         assert len(service.requests) == 2
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError
+from kafkawire.sdk.groups.commit_outcome import Committed
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
@@ -18,6 +19,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from tests.sdk.groups.members import Cluster, Fault, Member, refusal
 from tests.thorough import sampled
 
@@ -200,3 +202,47 @@ def test_a_member_that_the_group_refuses_loses_its_partitions() -> None:
     assert heartbeats(member) == sent
     member.reader.errors.clear()
     cluster.settle(member)
+
+
+# Refused logins.
+
+
+def refuse_logins(member: Member) -> None:
+    """End a member's connections, and refuse its logins from now on."""
+    member.simulation.down, member.simulation.refusal = {1, 2, 3}, AuthenticationFailed
+    for node in (1, 2, 3):
+        member.simulation.break_connections(node)
+
+
+@pytest.mark.parametrize("make", [Cluster.of_classic, Cluster.of_consumers])
+def test_a_login_that_is_refused_for_a_moment_does_not_end_a_membership(make: Callable[[], Cluster]) -> None:
+    cluster = make()
+    member = cluster.member("a")
+    cluster.settle(member)
+    refuse_logins(member)
+    cluster.run(2_000)
+    member.reader.errors.clear()
+    member.simulation.down = set()
+    cluster.settle(member)
+    assert (kinds(member), member.failures) == (["Assigned"], [])
+    outcomes = member.commit({TopicPartition("t", 0): OffsetAndMetadata(1)})
+    cluster.until(lambda: outcomes != [])
+    assert isinstance(outcomes[0], Committed)
+
+
+@pytest.mark.parametrize("make", [Cluster.of_classic, Cluster.of_consumers])
+def test_a_member_whose_logins_are_refused_for_longer_than_a_session_joins_again(make: Callable[[], Cluster]) -> None:
+    cluster = make()
+    member = cluster.member("a")
+    cluster.settle(member)
+    refuse_logins(member)
+    cluster.run(60_000)
+    assert {type(error) for error in member.reader.errors} == {AuthenticationFailed}
+    outcomes = member.commit({TopicPartition("t", 0): OffsetAndMetadata(1)}, timeout_ms=40_000)
+    cluster.run(45_000)
+    assert outcomes != []
+    assert len(member.simulation.opened) < 20
+    member.simulation.down = set()
+    cluster.until(lambda: member.reader.errors.clear() is None and member.state in ("stable", "member"))
+    cluster.settle(member)
+    assert member.failures == []

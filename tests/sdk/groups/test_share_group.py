@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.groups.protocol import GroupSettings
 from kafkawire.sdk.groups.share_group import SHARE_MEMBERSHIP_EDGES, ShareGroup, ShareMemberState
 from kafkawire.sdk.groups.subscription import Subscription
@@ -130,6 +130,21 @@ class Group:
         """Let the member leave because the application does not read."""
         self.reader.last_handed_out_ms = self.simulation.now_ms - 40_000
         self.run()
+
+
+def test_a_refused_login_does_not_end_the_membership() -> None:
+    group = joined()
+    simulation = group.simulation
+    simulation.down, simulation.refusal = {1, 2}, AuthenticationFailed
+    for node in (1, 2):
+        simulation.break_connections(node)
+    group.run(60_000)
+    assert {type(error) for error in group.reader.errors} == {AuthenticationFailed}
+    assert (group.failures, len(simulation.opened) < 12) == ([], True)
+    simulation.down = set()
+    beats = len(group.beats)
+    group.run(35_000)
+    assert (group.state, len(group.beats) > beats) == (State.MEMBER, True)
 
 
 def joined(**given: Any) -> Group:

@@ -107,19 +107,40 @@ def test_a_login_of_two_rounds() -> None:
     assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (inf, inf)
 
 
-@pytest.mark.parametrize(("fraction", "due_ms"), [(0.0, 1_850), (0.5, 1_900), (1.0, 1_950)])
+@pytest.mark.parametrize(("fraction", "due_ms"), [(0.0, 9_500), (0.5, 10_000), (1.0, 10_500)])
 def test_a_session_with_an_end(fraction: float, due_ms: float) -> None:
     """Kafka's client logs in again after 85 to 95 % of the session, measured here from the start of the login."""
     gate = asking()
-    log_in(gate, now_ms=1_000, lifetime_ms=1_000, fraction=fraction)
+    log_in(gate, now_ms=1_000, lifetime_ms=10_000, fraction=fraction)
     assert gate.reauthenticate_at_ms == pytest.approx(due_ms)
-    assert gate.session_ends_ms == 2_000
+    assert gate.session_ends_ms == 11_000
 
 
-def test_the_shortest_session() -> None:
+@pytest.mark.parametrize("lifetime_ms", [1, 600, 1_290])
+def test_a_session_that_is_shorter_than_the_time_between_logins(lifetime_ms: int) -> None:
+    """A broker refuses a login within one second of the last one, so requests wait for the next one."""
     gate = asking()
-    log_in(gate, now_ms=1_000, lifetime_ms=1)
-    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (1_000.85, 1_001)
+    log_in(gate, now_ms=1_000, lifetime_ms=lifetime_ms)
+    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (2_100, 1_000 + lifetime_ms)
+
+
+def test_a_login_that_asks_again_for_its_credentials() -> None:
+    """The session is measured from the second time, since the broker answers earlier requests before the handshake."""
+    gate = asking()
+    log_in(gate, lifetime_ms=10_000)
+    with pytest.raises(LocalProtocolError, match="credentials are not wanted in the state 'ready'"):
+        gate.authenticate(Script(None), 8_500)
+    gate.log_in(Script(None), 8_500, 0.5, asks_again=True)
+    assert not gate.wants_credentials
+    assert gate.receive(SaslHandshakeResponse()) is None
+    assert (gate.wants_credentials, gate.is_shut, gate.state) == (True, True, State.REAUTHENTICATION)
+    assert gate.authenticate(Script(b"more", None), 12_000) == SaslAuthenticateRequest(b"first")
+    assert not gate.wants_credentials
+    assert gate.receive(SaslAuthenticateResponse()) == SaslAuthenticateRequest(b"more")
+    assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=10_000)) is None
+    assert (gate.state, gate.session_ends_ms, gate.reauthenticate_at_ms) == (State.READY, 22_000, 21_000)
+    gate.log_in(Script(None), 21_000, 0.5)
+    assert gate.receive(SaslHandshakeResponse()) == SaslAuthenticateRequest(b"first"), "only if it is told to"
 
 
 def test_logging_in_again() -> None:
@@ -184,7 +205,15 @@ def test_a_broker_that_offers_nothing() -> None:
 def test_a_listener_without_sasl() -> None:
     gate = asking()
     gate.log_in(Script(None), 0, 0.0)
-    with pytest.raises(BrokerError, match="this broker listener does not use SASL"):
+    with pytest.raises(BrokerError, match="this broker listener does not use SASL$"):
+        gate.receive(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
+
+
+def test_a_login_that_comes_too_early() -> None:
+    gate = asking()
+    log_in(gate, lifetime_ms=10_000)
+    gate.log_in(Script(None), 500, 0.0)
+    with pytest.raises(BrokerError, match="does not accept another login on this connection now; it takes one per sec"):
         gate.receive(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
 
 
@@ -332,17 +361,5 @@ def test_a_network_reports_its_own_states(state: State) -> None:
     assert gate.state is State.RESOLVING
 
 
-@pytest.mark.parametrize(
-    ("state", "logs_in", "is_before_ready"),
-    [
-        (State.RESOLVING, False, False),
-        (State.CONNECTING, False, False),
-        (State.TLS, False, False),
-        (State.VERSIONS, False, True),
-        (State.AUTHENTICATION, True, True),
-        (State.READY, False, False),
-        (State.REAUTHENTICATION, True, False),
-    ],
-)
-def test_what_a_state_means(state: State, logs_in: bool, is_before_ready: bool) -> None:
-    assert (state.logs_in, state.is_before_ready) == (logs_in, is_before_ready)
+def test_when_the_network_is_connected_but_the_connection_is_not_ready() -> None:
+    assert [state for state in State if state.is_before_ready] == [State.VERSIONS, State.AUTHENTICATION]

@@ -13,6 +13,7 @@ import pytest
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     BrokerError,
+    ConfigurationError,
     ConnectFailed,
     ConnectionLost,
     KafkaWireError,
@@ -22,7 +23,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.frames import FrameTooLarge
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.failures import connect_failed, silence
+from kafkawire.sdk.transport.failures import connect_failed, login_lost, silence
 from kafkawire.sdk.transport.wire import Address
 
 ADDRESS = Address("broker", 9092)
@@ -81,7 +82,9 @@ def caused_by(cause: Exception) -> ConnectionLost:
         (STATE.VERSIONS, FrameTooLarge(-1, 100), "versions", "versions: the length prefix says -1 bytes"),
         (STATE.VERSIONS, RequestTimedOut(""), "versions", "versions: RequestTimedOut$"),
         (STATE.AUTHENTICATION, ConnectionLost("closed by the broker"), "sasl", "sasl: closed by the broker$"),
-        (STATE.REAUTHENTICATION, ConnectionLost("closed by the broker"), "sasl", "sasl: closed by the broker$"),
+        (STATE.TLS, tls_error("TLSV1_ALERT_INTERNAL_ERROR"), "tls", "handshake failed: .*TLSV1_ALERT_INTERNAL_ERROR"),
+        (STATE.TLS, tls_error("TLSV1_ALERT_USER_CANCELLED"), "tls", "handshake failed: .*TLSV1_ALERT_USER_CANCELLED"),
+        (STATE.TLS, tls_error("SSLV3_ALERT_BAD_RECORD_MAC"), "tls", "handshake failed: .*SSLV3_ALERT_BAD_RECORD_MAC"),
     ],
 )
 def test_what_may_pass(state: ConnectionState, error: Exception, phase: str, text: str) -> None:
@@ -98,7 +101,9 @@ def test_what_may_pass(state: ConnectionState, error: Exception, phase: str, tex
     ("state", "error", "phase", "text"),
     [
         (STATE.TLS, untrusted(), "tls", "the broker's certificate is not trusted: self-signed certificate$"),
-        (STATE.TLS, tls_error("TLSV1_ALERT_INTERNAL_ERROR"), "tls", "ended the handshake: TLSV1_ALERT_INTERNAL_ERROR$"),
+        (STATE.TLS, tls_error("TLSV1_ALERT_UNKNOWN_CA"), "tls", "ended the handshake: TLSV1_ALERT_UNKNOWN_CA$"),
+        (STATE.TLS, tls_error("SSLV3_ALERT_HANDSHAKE_FAILURE"), "tls", "handshake: SSLV3_ALERT_HANDSHAKE_FAILURE$"),
+        (STATE.TLS, tls_error("TLSV1_ALERT_PROTOCOL_VERSION"), "tls", "handshake: TLSV1_ALERT_PROTOCOL_VERSION$"),
         (
             STATE.VERSIONS,
             caused_by(tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")),
@@ -106,7 +111,6 @@ def test_what_may_pass(state: ConnectionState, error: Exception, phase: str, tex
             "CERTIFICATE_REQUIRED; it requires a client certificate, see ssl_keystore_location$",
         ),
         (STATE.AUTHENTICATION, REFUSED, "sasl", "sasl: SASL_AUTHENTICATION_FAILED: PLAIN: wrong password$"),
-        (STATE.REAUTHENTICATION, REFUSED, "sasl", "sasl: SASL_AUTHENTICATION_FAILED: PLAIN: wrong password$"),
         (STATE.AUTHENTICATION, RemoteProtocolError("forged"), "sasl", "sasl: forged$"),
     ],
 )  # fmt: skip
@@ -118,6 +122,13 @@ def test_what_will_not_pass(state: ConnectionState, error: Exception, phase: str
     assert failed.__cause__ is error
     with pytest.raises(KafkaWireError, match=f"^cannot connect to broker:9092: .*{text}"):
         raise failed
+
+
+@pytest.mark.parametrize("error", [REFUSED, ConnectionLost("closed"), ConfigurationError("a", 1, "no")])
+def test_another_login_that_fails_ends_the_connection_alone(error: KafkaWireError) -> None:
+    lost = login_lost(ADDRESS, error)
+    assert (type(lost), lost.retriable, lost.__cause__) == (ConnectionLost, True, error)
+    assert str(lost) == f"connection to broker:9092 was lost: the client could not log in again: {error}"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -118,7 +119,7 @@ def test_credentials_that_never_come() -> None:
         async def login(host: str) -> Authenticator:
             return await asyncio.get_running_loop().create_future()
 
-        with pytest.raises(ConnectFailed, match="sasl: no response within connect_timeout_ms=300"):
+        with pytest.raises(ConnectFailed, match="sasl: the login gave no credentials within connect_timeout_ms=300"):
             await broker.open(login, timeout_ms=300)
 
     with_broker(test)
@@ -127,9 +128,9 @@ def test_credentials_that_never_come() -> None:
 @pytest.mark.parametrize(
     ("raised", "kind", "text"),
     [
-        (ValueError(PASSWORD), ConnectFailed, "sasl: no credentials: ValueError was raised"),
-        (OSError("down"), ConnectFailed, "sasl: no credentials: OSError was raised"),
-        (asyncio.CancelledError(), ConnectFailed, "sasl: no credentials: CancelledError was raised"),
+        (ValueError(PASSWORD), ConnectFailed, "sasl: no credentials: the login raised ValueError"),
+        (OSError("down"), ConnectFailed, "sasl: no credentials: the login raised OSError"),
+        (asyncio.CancelledError(), ConnectFailed, "sasl: no credentials: the login raised CancelledError"),
         (ConfigurationError("sasl_mechanism", "GSSAPI", "needs gssapi"), ConfigurationError, "needs gssapi"),
         (KafkaWireError("refused"), AuthenticationFailed, "sasl: refused"),
     ],
@@ -191,6 +192,7 @@ def test_when_to_log_in_again(lifetime_ms: int, least: float | None, most: float
     with_broker(test)
 
 
+@pytest.mark.usefixtures("time_skips")
 def test_logging_in_again_while_requests_go_on(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkawire.security")
 
@@ -198,6 +200,7 @@ def test_logging_in_again_while_requests_go_on(caplog: pytest.LogCaptureFixture)
         broker.lifetimes_ms = [30] * 5
         connection = await broker.open()
         while broker.logins < 6:
+            await asyncio.sleep(0.01)
             assert await asyncio.gather(*[ask(connection) for _ in range(5)]) == [["t"]] * 5
         connection.close()
 
@@ -259,9 +262,11 @@ def test_a_password_that_was_changed() -> None:
         waiting = send_request(connection, MetadataRequest([]), MetadataResponse)
         link = broker.links[0]
         link.wire.write(link.connection.respond(held[0], SaslHandshakeResponse()))
-        with pytest.raises(AuthenticationFailed, match=r"sasl: .*wrong user or password"):
+        with pytest.raises(ConnectionLost, match="the client could not log in again: .*wrong user or password"):
             await waiting
         assert not connection.is_open
+        with pytest.raises(AuthenticationFailed, match="wrong user or password"):
+            await broker.open()
 
     with_broker(test)
 
@@ -288,7 +293,7 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
 
     with_broker(test)
     assert [record.getMessage() for record in caplog.records] == [
-        "no new credentials for broker:9092, asking again: no credentials: ValueError was raised",
+        "no new credentials for broker:9092, asking again: no credentials: the login raised ValueError",
     ]  # the other failures came within the same log interval
 
 
@@ -329,8 +334,8 @@ def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
         await until(lambda: not connection.is_open)
         with pytest.raises(ConnectionLost, match="has ended") as caught:
             send_request(connection, MetadataRequest([]), MetadataResponse)
-        assert isinstance(caught.value.__cause__, ConnectFailed)
-        assert "sasl: no credentials: OSError was raised" in str(caught.value.__cause__)
+        assert isinstance(caught.value.__cause__, ConnectionLost)
+        assert "no credentials: the login raised OSError" in str(caught.value.__cause__)
 
     with_broker(test)
 
@@ -351,7 +356,37 @@ def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
         await until(lambda: not connection.is_open)
         with pytest.raises(ConnectionLost) as caught:
             send_request(connection, MetadataRequest([]), MetadataResponse)
-        assert "sasl: no credentials within 50 ms" in str(caught.value.__cause__)
+        assert "the login gave no credentials within connect_timeout_ms=50" in str(caught.value.__cause__)
+
+    with_broker(test)
+
+
+@pytest.mark.usefixtures("time_skips")
+@pytest.mark.parametrize(("waits_ms", "fetched"), [(20_000, 3), (500, 2)])
+def test_credentials_that_have_waited_for_the_broker_are_fetched_again(waits_ms: int, fetched: int) -> None:
+    """The broker answers the handshake after a long request that was sent before it."""
+
+    async def test(broker: SaslBroker) -> None:
+        made: list[Authenticator] = []
+
+        async def login(host: str) -> Authenticator:
+            made.append(await plain(host))
+            return made[-1]
+
+        async def answer_late(request: Request) -> None:
+            await asyncio.sleep(waits_ms / 1_000)
+            link.wire.write(link.connection.respond(request, SaslHandshakeResponse()))
+
+        broker.lifetimes_ms = [60_000, 60_000]
+        connection = await broker.open(login, timeout_ms=30_000)
+        link, late = broker.links[0], list[asyncio.Future[None]]()
+        broker.script(ApiKey.SASL_HANDSHAKE, lambda request: late.append(asyncio.ensure_future(answer_late(request))))
+        log_in_again(connection)
+        while broker.logins < 2:
+            await asyncio.sleep(0.1)
+        assert len(made) == fetched
+        assert connection._protocol.session_ends_ms >= monotonic_ms() + 59_000, "the session began late"
+        connection.close()
 
     with_broker(test)
 

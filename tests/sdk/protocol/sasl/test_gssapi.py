@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.protocol.sasl.authenticator import CredentialsUnavailable
 from kafkawire.sdk.protocol.sasl.gssapi import GssapiAuthenticator
 
 
@@ -99,7 +100,7 @@ def test_a_challenge_after_the_end() -> None:
 
 
 def test_no_ticket() -> None:
-    with pytest.raises(LocalProtocolError, match="no ticket for kafka@nowhere: Server not found"):
+    with pytest.raises(CredentialsUnavailable, match="no ticket for kafka@nowhere: Server not found"):
         GssapiAuthenticator("kafka", "nowhere")
 
 
