@@ -72,7 +72,7 @@ def credentials(options: SecurityOptions) -> str:
         case "OAUTHBEARER" if callable(provide := options.sasl_oauthbearer_token):
             name = getattr(provide, "__qualname__", type(provide).__qualname__)
             return f"the function {name} (sasl_oauthbearer_token)"
-        case "OAUTHBEARER":
+        case "OAUTHBEARER" if options.sasl_oauthbearer_token is None:
             return "the token service (sasl_oauthbearer_token_endpoint_url)"
         case "GSSAPI":
             return "Kerberos (sasl_mechanism)"

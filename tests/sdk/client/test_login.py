@@ -6,7 +6,9 @@ Method: create a login from options, and check its first message; stand-ins repl
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import re
 import ssl
 import sys
 from types import ModuleType, SimpleNamespace
@@ -14,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.login import login, tls
+from kafkawire.sdk.client import login as module
+from kafkawire.sdk.client.login import credentials, login, tls
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.sasl import gssapi
@@ -185,3 +188,57 @@ CONTEXT = ssl.create_default_context()
 )
 def test_tls(given: dict[str, Any], expected: object) -> None:
     assert tls(read(given)) == expected
+
+
+def test_where_credentials_come_from() -> None:
+    """The text names the function and the option, for errors about a source that is too slow or fails."""
+
+    class Provider:
+        def __call__(self) -> str:
+            return "abc"
+
+    def token() -> str:
+        return "abc"
+
+    service = {f"sasl_oauthbearer_client_credentials_client_{name}": "x" for name in ("id", "secret")}
+    service["sasl_oauthbearer_token_endpoint_url"] = "https://here"
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({**OAUTH, "sasl_oauthbearer_token": token}, r"the function .*<locals>.token \(sasl_oauthbearer_token\)"),
+        ({**OAUTH, "sasl_oauthbearer_token": Provider()}, r"the function .*<locals>.Provider \(sasl_oauthbearer_token\)"),
+        ({**OAUTH, **service}, r"the token service \(sasl_oauthbearer_token_endpoint_url\)"),
+        ({**SASL, "sasl_mechanism": "GSSAPI"}, r"Kerberos \(sasl_mechanism\)"),
+        (MSK, r"botocore \(sasl_mechanism\)"),
+        ({**USER, "sasl_mechanism": "PLAIN"}, "the login"),
+        ({}, "the login"),
+    ]
+    for given, expected in cases:
+        assert re.fullmatch(expected, credentials(read(given)))
+
+
+@pytest.mark.usefixtures("time_skips")
+@pytest.mark.parametrize(("left_ms", "asked"), [(-5_000, 1), (999, 2), (1_001, 1), (None, 1)])
+def test_a_token_that_is_about_to_end_is_waited_out(
+    left_ms: int | None, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function may keep its token to the last moment; on its way to the broker, it would end."""
+    times: list[float] = []
+
+    async def run() -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        monkeypatch.setattr(module, "now_ms", lambda: round((clock() - began) * 1_000))
+
+        def token() -> str:
+            times.append(clock() - began)
+            claims = base64.urlsafe_b64encode(json.dumps({"exp": (left_ms or 0) / 1_000}).encode()).decode().rstrip("=")
+            return "opaque" if left_ms is None else f"e30.{claims}.{len(times)}"
+
+        make = login(read({**OAUTH, "sasl_oauthbearer_token": token}))
+        assert make is not None
+        authenticator = await make("broker")
+        if left_ms is not None:
+            assert authenticator.first_message().endswith(f".{asked}\x01\x01".encode())
+
+    asyncio.run(run())
+    assert len(times) == asked
+    assert times[-1] == pytest.approx(0 if asked == 1 else 0.999, abs=0.01)
