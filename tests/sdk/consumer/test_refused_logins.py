@@ -66,7 +66,7 @@ def test_reads_and_commits_raise_each_refusal_once_and_wait_in_between(group: di
     async def run() -> None:
         door = Door()
         door.fill("t", b"1")
-        given: dict[str, Any] = {**PLAIN, "auto_offset_reset": "earliest", **group}
+        given: dict[str, Any] = {**PLAIN, "auto_offset_reset": "earliest", "session_timeout_ms": 300_000, **group}
         async with Consumer(str(BROKER), "t", network=door.network, **given) as consumer:
             while not await consumer.getmany(timeout_ms=1_000):
                 pass
