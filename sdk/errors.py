@@ -283,8 +283,9 @@ class ConnectFailed(KafkaWireError):
 class AuthenticationFailed(ConnectFailed):
     """A broker was reached, but rejected the login, or one side rejected the other's certificate.
 
-    The login is not retried, because further attempts with a wrong password may lock the user out. Correct the `sasl_`
-    or `ssl_` option, or the broker's users and certificates: the message says which side rejected what.
+    `start` does not try again. A running client does, after pauses of up to half a minute, because many attempts with a
+    wrong password may lock the user out. Correct the `sasl_` or `ssl_` option, or the broker's users and certificates:
+    the message says which side rejected what.
     """
 
     retriable = False

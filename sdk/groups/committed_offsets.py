@@ -179,7 +179,7 @@ class CommittedOffsets:
             wanted.on_found(known, now_ms)
 
     def _late(self, partition: TopicPartition, attempts: Attempts, now_ms: int) -> KafkaWireError:
-        cause = attempts.last_error
+        cause = attempts.last_error or self._router.last_refusal
         text = f"the offset that group {self._group_id} has committed for {partition} was not found in time"
         reason = f"; {cause}" if cause is not None else self._router.throttling(now_ms)
         error = RequestTimedOut(text + reason)

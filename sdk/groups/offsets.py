@@ -246,7 +246,7 @@ class Offsets:
         return self._router.metadata.topic_id(partition.topic)
 
     def _too_late(self, waiter: CommitWaiter, now_ms: int) -> KafkaWireError:
-        cause = self._attempts.last_error
+        cause = self._attempts.last_error or self._router.last_refusal
         partitions = ", ".join(map(str, sorted(waiter.left)))
         text = f"group {self._group_id} did not commit {partitions} in time"
         reason = f"; {cause}" if cause is not None else self._router.throttling(now_ms)

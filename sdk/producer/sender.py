@@ -383,10 +383,10 @@ class Sender:
     def _try_again(self, result: Result, error: KafkaWireError, now_ms: int) -> None:
         """Send a batch again, now or later, or settle it.
 
-        Three rules are specific to the sender. A batch outlasts refused logins, for as long as it may take. An error about a batch's sequence number, which a retry alone would not
-        fix, is resolved if the partition restarts its numbers, or once an earlier batch has arrived
-        (`Sequences.mends`). Furthermore, a batch whose leader has moved needs no pause if the response names the new
-        leader.
+        Three rules are specific to the sender. A batch outlasts refused logins, since a later one may be accepted. An
+        error about a batch's sequence number, which a retry alone would not fix, is resolved if the partition restarts
+        its numbers, or once an earlier batch has arrived (`Sequences.mends`). Furthermore, a batch whose leader has
+        moved needs no pause if the response names the new leader.
         """
         batch = result.batch
         attempts = batch.attempts

@@ -221,9 +221,7 @@ class ClientConnection:
         """
         self._ask(self._gate.start())
 
-    def log_in(
-        self, authenticator: Authenticator, now_ms: int, fraction: float, *, asks_again: bool = False
-    ) -> None:
+    def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float, *, asks_again: bool = False) -> None:
         """Start the login; requests are held back until the broker accepts the login. See `Gate.log_in`."""
         self._ask(self._gate.log_in(authenticator, now_ms, fraction, asks_again=asks_again))
 

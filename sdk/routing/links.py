@@ -181,6 +181,11 @@ class Links:
             return refused.error, refused.happened_ms
         return None if own is None else (own, link.since_ms)
 
+    @property
+    def last_refusal(self) -> KafkaWireError | None:
+        """Why this client's last login was refused; None while a broker serves it."""
+        return None if self._is_served else self._refusals.last_error
+
     def throttling(self, since_ms: int, address: Address | None) -> str:
         """Return which brokers have throttled this client, as the end of a sentence; see `Router.throttling`."""
         by = {

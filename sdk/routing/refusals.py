@@ -62,6 +62,11 @@ class Refusals:
         """Whether the last attempt at some broker was refused."""
         return bool(self._at)
 
+    @property
+    def last_error(self) -> KafkaWireError | None:
+        """The error of the last refusal, unless the brokers can no longer be reached at all."""
+        return self._last.error if self._last is not None and self._at else None
+
     def refused(self, address: Address, error: KafkaWireError, began_ms: int, now_ms: int) -> None:
         """Record a refused login; logins that began before the previous refusal count as one attempt.
 

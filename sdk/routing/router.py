@@ -201,9 +201,10 @@ class Router:
         link = self._links.to_node(node_id, Purpose.DATA)
         return None if link is None else self._links.refusal(link)
 
-    def takes_calls(self, now_ms: int) -> bool:
-        """Return whether a call to any broker could be sent now, over an existing connection."""
-        return any(link.takes_calls(now_ms) for link in self._links.candidates())
+    @property
+    def last_refusal(self) -> KafkaWireError | None:
+        """Why this client's last login was refused, for timeout errors; None while a broker serves it."""
+        return self._links.last_refusal
 
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
         """Return why a broker, or any broker if none is named, cannot be reached; None if nothing has gone wrong."""
@@ -391,7 +392,8 @@ class Router:
                 target = entry.call.target
                 trouble = self._coordinators.trouble(target) if isinstance(target, Coordinator) else None
                 throttling = self.throttling(entry.since_ms, target.node_id if isinstance(target, Node) else None)
-                error = _too_late(entry, entry.attempts.last_error or trouble, throttling)
+                cause = entry.attempts.last_error or trouble or self._links.last_refusal
+                error = _too_late(entry, cause, throttling)
                 self._settle(entry, None, error, now_ms)
 
     def _forget_deadlines(self) -> None:

@@ -22,8 +22,8 @@ _OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
-#: Parts of the names of TLS alerts with which a server refuses this client's certificate, or what it can do. Other alerts
-#: are about the connection: an internal error, for example, or damaged data.
+#: Parts of the names of TLS alerts with which a server refuses this client's certificate, or all that it offers. Other
+#: alerts are about the connection: an internal error, for example, or damaged data.
 _REFUSALS = (
     "ACCESS_DENIED",
     "CERTIFICATE",

@@ -204,7 +204,7 @@ def test_where_credentials_come_from() -> None:
     service["sasl_oauthbearer_token_endpoint_url"] = "https://here"
     cases: list[tuple[dict[str, Any], str]] = [
         ({**OAUTH, "sasl_oauthbearer_token": token}, r"the function .*<locals>.token \(sasl_oauthbearer_token\)"),
-        ({**OAUTH, "sasl_oauthbearer_token": Provider()}, r"the function .*<locals>.Provider \(sasl_oauthbearer_token\)"),
+        ({**OAUTH, "sasl_oauthbearer_token": Provider()}, r"the function .*\.Provider \(sasl_oauthbearer_token\)"),
         ({**OAUTH, **service}, r"the token service \(sasl_oauthbearer_token_endpoint_url\)"),
         ({**SASL, "sasl_mechanism": "GSSAPI"}, r"Kerberos \(sasl_mechanism\)"),
         (MSK, r"botocore \(sasl_mechanism\)"),

@@ -61,12 +61,12 @@ class Door(StoringBroker):
             link.wire.close()
 
 
-@pytest.mark.parametrize("group", [{}, {"group_id": "g"}])
+@pytest.mark.parametrize("group", [{}, {"group_id": "g", "session_timeout_ms": 300_000}])
 def test_reads_and_commits_raise_each_refusal_once_and_wait_in_between(group: dict[str, Any]) -> None:
     async def run() -> None:
         door = Door()
         door.fill("t", b"1")
-        given: dict[str, Any] = {**PLAIN, "auto_offset_reset": "earliest", "session_timeout_ms": 300_000, **group}
+        given: dict[str, Any] = {**PLAIN, "auto_offset_reset": "earliest", **group}
         async with Consumer(str(BROKER), "t", network=door.network, **given) as consumer:
             while not await consumer.getmany(timeout_ms=1_000):
                 pass

@@ -205,7 +205,7 @@ def test_a_broker_that_offers_nothing() -> None:
 def test_a_listener_without_sasl() -> None:
     gate = asking()
     gate.log_in(Script(None), 0, 0.0)
-    with pytest.raises(BrokerError, match="this broker listener does not use SASL$"):
+    with pytest.raises(BrokerError, match=r"this broker listener does not use SASL$"):
         gate.receive(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
 
 

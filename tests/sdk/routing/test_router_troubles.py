@@ -136,19 +136,6 @@ def test_any_broker_is_the_one_with_the_least_to_do(simulation: Simulation) -> N
     assert isinstance(call.result, HeartbeatResponse)
 
 
-def test_whether_any_broker_takes_calls(simulation: Simulation) -> None:
-    router = simulation.router
-    assert not router.takes_calls(simulation.now_ms)
-    simulation.run(100)
-    assert router.takes_calls(simulation.now_ms)
-    simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
-    beating(simulation, ANY_BROKER)
-    simulation.run(100)
-    assert not router.takes_calls(simulation.now_ms), "the only connected broker is throttling this client"
-    simulation.run(5_000)
-    assert router.takes_calls(simulation.now_ms)
-
-
 def test_a_call_fails_once_every_broker_has_been_tried_since_it_was_made(simulation: Simulation) -> None:
     """One broker refuses immediately, and the other after a while; a call made in between waits for both."""
     simulation.down.add(1)

@@ -262,7 +262,7 @@ def test_a_password_that_was_changed() -> None:
         waiting = send_request(connection, MetadataRequest([]), MetadataResponse)
         link = broker.links[0]
         link.wire.write(link.connection.respond(held[0], SaslHandshakeResponse()))
-        with pytest.raises(ConnectionLost, match="the client could not log in again: .*wrong user or password"):
+        with pytest.raises(ConnectionLost, match=r"the client could not log in again: .*wrong user or password"):
             await waiting
         assert not connection.is_open
         with pytest.raises(AuthenticationFailed, match="wrong user or password"):

@@ -15,12 +15,11 @@ import pytest
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, CredentialsUnavailable
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport import sockets
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver
-from kafkawire.sdk.protocol.sasl.authenticator import CredentialsUnavailable
 from kafkawire.sdk.transport.gate import CREDENTIALS_PAUSE_MS
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.sockets import ATTEMPT_DELAY_MS, Endpoint, connect_one
@@ -169,7 +168,7 @@ def test_logins(monkeypatch: pytest.MonkeyPatch, limits: list[float | None]) -> 
         monkeypatch.setattr(asyncio, "sleep", sleep)
         connection._gate._begin_again()
         await until(lambda: broker.logins == 2)
-        assert [limit for limit in limits if limit is not None] == [1.5] * 4, "for credentials twice, and for both steps"
+        assert [limit for limit in limits if limit is not None] == [1.5] * 4, "for credentials twice, and both steps"
         assert paused == [CREDENTIALS_PAUSE_MS / 1_000]
         connection.close()
         await usual(0)
