@@ -7,7 +7,6 @@ Source: `LoginManager` and `SaslClientCallbackHandler` in Apache Kafka.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, CredentialsUnavailable, Login
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.threads import in_thread
-from kafkawire.sdk.transport.timing import random_text
+from kafkawire.sdk.transport.timing import random_text, sleep_ms
 from kafkawire.sdk.transport.tls import PemFiles
 from kafkawire.sdk.version import __version__
 
@@ -119,7 +118,7 @@ async def _token(provide: TokenProvider) -> Secret:
     token = await _asked(provide)
     end_ms = expires_ms(token)
     if end_ms is not None and 0 < (left_ms := end_ms - now_ms()) < TOKEN_LIFE_MIN_MS:
-        await asyncio.sleep(left_ms / 1000)
+        await sleep_ms(left_ms)
         token = await _asked(provide)
     return token
 

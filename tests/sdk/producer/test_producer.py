@@ -237,7 +237,7 @@ def test_a_login_that_is_refused_for_a_while_ends_neither_records_nor_idempotenc
         login |= {"sasl_username": "alice", "sasl_password": "pencil"}
         async with Producer(str(BROKER), network=broker.network, **QUICK, **login) as producer:
             waiting = asyncio.ensure_future(producer.send("t", b"1"))
-            await asyncio.sleep(20)
+            await asyncio.wait({waiting}, timeout=20)
             assert not waiting.done()
             code = ErrorCode.NONE
             await producer.send("m", b"1")

@@ -31,6 +31,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport import gate
 from kafkawire.sdk.transport.connection import BrokerConnection
+from kafkawire.sdk.transport.timing import sleep_ms
 from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import PASSWORD, SaslBroker, ask, log_in_again, plain, until, with_broker
 
@@ -200,7 +201,7 @@ def test_logging_in_again_while_requests_go_on(caplog: pytest.LogCaptureFixture)
         broker.lifetimes_ms = [30] * 5
         connection = await broker.open()
         while broker.logins < 6:
-            await asyncio.sleep(0.01)
+            await sleep_ms(10)
             assert await asyncio.gather(*[ask(connection) for _ in range(5)]) == [["t"]] * 5
         connection.close()
 
@@ -374,7 +375,7 @@ def test_credentials_that_have_waited_for_the_broker_are_fetched_again(waits_ms:
             return made[-1]
 
         async def answer_late(request: Request) -> None:
-            await asyncio.sleep(waits_ms / 1_000)
+            await sleep_ms(waits_ms)
             link.wire.write(link.connection.respond(request, SaslHandshakeResponse()))
 
         broker.lifetimes_ms = [60_000, 60_000]
@@ -383,7 +384,7 @@ def test_credentials_that_have_waited_for_the_broker_are_fetched_again(waits_ms:
         broker.script(ApiKey.SASL_HANDSHAKE, lambda request: late.append(asyncio.ensure_future(answer_late(request))))
         log_in_again(connection)
         while broker.logins < 2:
-            await asyncio.sleep(0.1)
+            await sleep_ms(100)
         assert len(made) == fetched
         assert connection._protocol.session_ends_ms >= monotonic_ms() + 59_000, "the session began late"
         connection.close()
