@@ -278,6 +278,8 @@ class Links:
 
     def _opens_ms(self, link: Link) -> int:
         """Return when a closed link may be opened."""
+        if not self._refusals.is_pausing:
+            return link.attempts.not_before_ms
         refused_ms = self._refusals.not_before_ms(link.address, is_served=self._is_served)
         return max(link.attempts.not_before_ms, refused_ms)
 

@@ -58,6 +58,11 @@ class Refusals:
         self._at: dict[Address, Refusal] = {}
 
     @property
+    def is_pausing(self) -> bool:
+        """Whether no login has been accepted since the last refusal, so some link may have to wait."""
+        return self._last is not None
+
+    @property
     def is_refused(self) -> bool:
         """Whether the last attempt at some broker was refused."""
         return bool(self._at)

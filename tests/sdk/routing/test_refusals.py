@@ -19,7 +19,7 @@ def refusals(fraction: float = 0.5) -> Refusals:
 
 def test_nothing_waits_before_the_first_refusal() -> None:
     found = refusals()
-    assert (found.is_refused, found.last_error, found.at(HERE)) == (False, None, None)
+    assert (found.is_pausing, found.is_refused, found.last_error, found.at(HERE)) == (False, False, None, None)
     assert found.not_before_ms(HERE, is_served=False) == found.not_before_ms(HERE, is_served=True) == 0
 
 
@@ -70,7 +70,8 @@ def test_an_accepted_login_ends_all_pauses() -> None:
     for address in (HERE, THERE):
         found.refused(address, ERROR, 5, 5)
     found.accepted()
-    assert (found.is_refused, found.at(HERE), found.not_before_ms(HERE, is_served=False)) == (False, None, 0)
+    assert (found.is_pausing, found.is_refused, found.at(HERE)) == (False, False, None)
+    assert found.not_before_ms(HERE, is_served=False) == 0
     found.refused(HERE, ERROR, 5, 5)
     assert found.not_before_ms(HERE, is_served=False) == 1_005
 
@@ -81,7 +82,7 @@ def test_a_broker_that_cannot_be_reached_any_more_has_not_refused_but_the_pause_
     found.forget(THERE)
     assert found.is_refused
     found.forget(HERE)
-    assert (found.is_refused, found.at(HERE), found.last_error) == (False, None, None)
+    assert (found.is_pausing, found.is_refused, found.at(HERE), found.last_error) == (True, False, None, None)
     assert found.not_before_ms(HERE, is_served=False) == 1_010
     found.refused(HERE, ERROR, 2_000, 2_000)
     assert found.not_before_ms(HERE, is_served=False) == 4_000
