@@ -1,7 +1,7 @@
 """A function may keep its token until it ends: no session breaks, and no request fails.
 
-Method: an in-memory broker limits sessions to the life of the token, refuses tokens that have ended, and refuses a login
-within one second of the last one on a connection, as Apache Kafka does; time is skipped.
+Method: as Apache Kafka does, an in-memory broker limits sessions to the life of the token, and refuses tokens that have
+ended, and logins within one second of the last one; time is skipped.
 """
 
 from __future__ import annotations
