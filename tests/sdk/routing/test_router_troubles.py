@@ -16,6 +16,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator, Node, Target
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import NextPoll
+from tests.sdk.routing.routed import heartbeat
 from tests.sdk.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 GROUP = Coordinator(CoordinatorType.GROUP, "g")
@@ -241,3 +242,23 @@ def test_throttling_that_was_over_before_is_not_to_blame(simulation: Simulation)
     assert simulation.router.throttling(throttled_ms, 1).endswith(THROTTLED.format(1, 500))
     assert simulation.router.throttling(throttled_ms, 2) == ""
     assert simulation.router.throttling(throttled_ms + 500) == ""
+
+
+def test_a_call_that_ends_between_two_attempts_to_log_in_says_why_it_had_to_wait(simulation: Simulation) -> None:
+    simulation.run(100)
+    simulation.refusal = Refused
+    simulation.down = {1, 2}
+    for node in (1, 2):
+        simulation.break_connections(node)
+    simulation.run(500)
+    assert isinstance(simulation.router.last_refusal, Refused)
+    for target in (ANY_BROKER, Node(1)):
+        call = heartbeat(target, simulation.now_ms + 100)
+        simulation.router.submit(call, simulation.now_ms)
+        simulation.run(101)
+        assert isinstance(call.error, RequestTimedOut)
+        assert "there was no broker to send it to in time; cannot connect to node-" in str(call.error)
+        assert isinstance(call.error.__cause__, Refused)
+    simulation.down = set()
+    simulation.run(2_000)
+    assert simulation.router.last_refusal is None
