@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_a_function_that_keeps_its_token_until_it_ends(step_ms: int, monkeypatch
 
     async def run() -> None:
         broker = TokenBroker()
-        given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+        given: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
         async with Admin(str(BROKER), network=broker.network, sasl_oauthbearer_token=token, **given) as admin:
             links, end_ms = list(broker.links), monotonic_ms() + 10 * LIFE_MS
             while monotonic_ms() < end_ms:
