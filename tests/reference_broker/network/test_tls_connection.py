@@ -260,7 +260,7 @@ def test_damaged_record_ends_the_connection(server: ssl.SSLContext, trusting: ss
         data[50] ^= 1
         await bench.send(bytes(data))
         await bench.until(lambda: bench.gone)
-        assert bench.refused == ["DECRYPTION_FAILED_OR_BAD_RECORD_MAC"]
+        assert bench.refused in (["DECRYPTION_FAILED_OR_BAD_RECORD_MAC"], ["RECORD_LAYER_FAILURE"])  # OpenSSL 3.0, 3.5
         assert not bench.session.frames
         bench.end()
 
