@@ -6,7 +6,8 @@ producer; only the coordinator raises the epoch.
 
 The router repeats the request for `timeout_ms`. This module decides what happens after that. Only an explicit refusal
 means that the cluster issues no ids. Any other error, such as a rejected login, can be temporary: after a pause,
-another series of attempts begins, while records wait.
+another series of attempts begins, while records wait. A denial is an explicit refusal that an administrator can end: a
+producer that does not require an id sends without one in the meantime.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """
@@ -31,7 +32,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator
 from kafkawire.sdk.routing.requests import carries
-from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.retry import Attempts, Backoff, is_denial
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
@@ -50,6 +51,10 @@ _LAST_EPOCHS: Final = MAX_EPOCH - 1
 
 #: The errors from a broker that issues no producer ids at all, or none to this user.
 _RULES_OUT: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+#: What grants producer ids, as `CLUSTER_AUTHORIZATION_FAILED` suggests something else (KIP-679).
+_NEEDED: Final = "an id requires an ACL for WRITE on any topic, or for IDEMPOTENT_WRITE on the cluster"
 
 
 class ProducerId(NamedTuple):
@@ -79,7 +84,7 @@ class ProducerIdentity:
 
     Attributes:
         current: the id and epoch of new batches; None while the producer has none.
-        enabled: whether batches need an id.
+        enabled: whether batches need an id; False as long as the producer is denied one that it does not require.
         ready: settled once the producer has its first id, or needs none.
         trouble: why the producer has no id yet; None if it has one, or if nothing has gone wrong.
         transaction_version: the level of the feature transaction.version that the coordinator last reported.
@@ -102,6 +107,7 @@ class ProducerIdentity:
         self._attempts = Attempts(backoff)
         self._lines = LogLimit(logger)
         self._asking = False
+        self._is_denied = False
         self._replaced: ProducerId | None = None
         self._refused: KafkaWireError | None = None
         self.current: ProducerId | None = None
@@ -124,7 +130,8 @@ class ProducerIdentity:
 
     def poll(self, now_ms: int) -> None:
         """Request an id if one is needed."""
-        if self.enabled and self.current is None and not self._asking and self._refused is None:
+        is_wanted = self.enabled or self._is_denied
+        if is_wanted and self.current is None and not self._asking and self._refused is None:
             if now_ms < self._attempts.not_before_ms:
                 return
             self._ask(now_ms)
@@ -188,7 +195,11 @@ class ProducerIdentity:
             return None
         name = self._transactional_id
         what = "producer id" if name is None else f"producer id for transactional id {name}"
-        self.trouble = error = BrokerError(response.error_code, what)
+        if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            what = f"{what}: {_NEEDED}"
+        error = BrokerError(response.error_code, what)
+        if self.enabled:
+            self.trouble = error
         return error
 
     def _answered(self, call: Call[InitProducerIdResponse], now_ms: int) -> None:
@@ -197,10 +208,12 @@ class ProducerIdentity:
         if error is None:
             self._take(call.answer)
         elif self._is_final(error):
-            self._do_without(error)
+            self._do_without(error, now_ms)
+        elif not self.enabled:
+            self._attempts.failed(error, now_ms)
         else:
             self.trouble = error
-            self._attempts.failed(error, now_ms)
+            (self._attempts.denied if is_denial(error) else self._attempts.failed)(error, now_ms)
             self._lines.warning("trouble", now_ms, "there is no producer id yet; asking again: %s", error)
 
     def _take(self, answer: InitProducerIdResponse) -> None:
@@ -213,16 +226,21 @@ class ProducerIdentity:
         else:
             self.current = given
             self.ready.keep(None)
+            if self._is_denied:
+                self._is_denied, self.enabled = False, True
+                logger.info("sending with idempotence from now on")
 
     def _is_final(self, error: KafkaWireError) -> bool:
         """Return whether the producer will get no id; more errors are final at startup if an id is required."""
         if self._transactional_id is not None:
             return not (error.retriable and self.ready.done)
+        if self._insists and self.ready.done and is_denial(error):
+            return False
         if isinstance(error, Closed) or _rules_out(error):
             return True
         return self._insists and not error.retriable and not self.ready.done
 
-    def _do_without(self, error: KafkaWireError) -> None:
+    def _do_without(self, error: KafkaWireError, now_ms: int) -> None:
         if isinstance(error, Closed):
             self.fail(error)
         elif self._transactional_id is not None:
@@ -230,7 +248,13 @@ class ProducerIdentity:
         elif self._insists:
             self.fail(_cannot(error) if _rules_out(error) else error)
         else:
-            logger.warning("sending without idempotence, so retries may store records twice: %s", error)
+            if self.enabled:
+                until = " until a producer id is granted" if is_denial(error) else ""
+                text = "sending without idempotence%s, so retries may store records twice: %s"
+                logger.warning(text, until, error)
+            self._is_denied = is_denial(error)
+            if self._is_denied:
+                self._attempts.denied(error, now_ms)
             self.trouble = None
             self.enabled = False
             self.ready.keep(None)

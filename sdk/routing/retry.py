@@ -1,9 +1,9 @@
 """Decide, for every kind of retry, whether an error allows another attempt and when that attempt may begin.
 
-`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors using the schema's sets of
-codes, which also define `BrokerError.retriable`. `Attempts` counts the failures of a call, a connection, a batch or a
-lookup, and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and
-what else each caller decides.
+`may_pass`, `is_denial`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors using the schema's
+sets of codes, which also define `BrokerError.retriable`. `Attempts` counts the failures of a call, a connection, a
+batch or a lookup, and decides when the next attempt may begin, or that there will be none. Decision 12 lists their
+callers, and what else each caller decides.
 
 Source: KIP-580 (exponential backoff): the pause doubles, with 20 % jitter to keep clients that failed together from
 retrying together.
@@ -26,10 +26,12 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 
 __all__ = [
+    "DENIALS",
     "METADATA_OUTDATED",
     "Attempts",
     "Backoff",
     "is_connection_error",
+    "is_denial",
     "is_refusal",
     "may_pass",
     "outdates_coordinator",
@@ -46,6 +48,22 @@ METADATA_OUTDATED: Final = INVALID_METADATA | {ErrorCode.NOT_CONTROLLER}
 
 #: Codes after which the coordinator must be looked up again. A coordinator that is still loading stays valid.
 _COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+#: Codes that last until an administrator grants this client an ACL. They do not count as retriable, since no call can
+#: wait for that, but work that has no end, such as reading a partition, goes on afterwards. Of all the codes in the
+#: responses to metadata requests, fetches and lookups of offsets and coordinators, only these can end without a change
+#: to the program, and without skipping or repeating a record.
+DENIALS: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+#: The pauses between attempts that are denied: the application is told of each, and an administrator takes a while.
+_DENIAL_PAUSE_MS: Final = 1_000
+_DENIAL_PAUSE_MAX_MS: Final = 30_000
 
 
 class Backoff(NamedTuple):
@@ -69,6 +87,12 @@ class Backoff(NamedTuple):
         """
         doubled = self.initial_ms << min(failures - 1, _MAX_DOUBLINGS)
         return int(min(doubled * (1 - _JITTER + 2 * _JITTER * self.fraction()), self.longest_ms))
+
+    def after_denials(self) -> Backoff:
+        """Return the pauses after denials (see `is_denial`)."""
+        return Backoff(
+            max(self.initial_ms, _DENIAL_PAUSE_MS), max(self.longest_ms, _DENIAL_PAUSE_MAX_MS), self.fraction
+        )
 
 
 class Attempts:
@@ -130,6 +154,14 @@ class Attempts:
             return False
         return self.deadline_ms is None or self.not_before_ms < self.deadline_ms
 
+    def denied(self, error: KafkaWireError, now_ms: int) -> None:
+        """Record a failure that lasts until an administrator ends it: the pauses are long, and attempts never end."""
+        if not is_denial(self.last_error):
+            self.failures = 0
+        self.failures += 1
+        self.last_error = error
+        self.not_before_ms = now_ms + self._backoff.after_denials().pause_ms(self.failures)
+
     def succeeded(self) -> None:
         """Start over: the next failure counts as the first."""
         self.failures = 0
@@ -153,6 +185,11 @@ def may_pass(error: KafkaWireError, final: Collection[ErrorCode] = (), also: Col
 def is_connection_error(error: KafkaWireError) -> bool:
     """Return whether the broker was not reached or did not respond."""
     return isinstance(error, ConnectFailed | ConnectionLost | RequestTimedOut)
+
+
+def is_denial(error: KafkaWireError | None) -> bool:
+    """Return whether a broker denied access to a topic, a group or the cluster, which an administrator can grant."""
+    return isinstance(error, BrokerError) and error.code in DENIALS
 
 
 def is_refusal(error: KafkaWireError | None) -> bool:

@@ -98,7 +98,7 @@ def test_not_wanted() -> None:
 RULED_OUT = [((ErrorCode.CLUSTER_AUTHORIZATION_FAILED,), 99), ((ErrorCode.UNSUPPORTED_VERSION,), 99), ((), -1)]
 
 
-@pytest.mark.parametrize(("codes", "newest"), RULED_OUT)
+@pytest.mark.parametrize(("codes", "newest"), RULED_OUT[1:])
 def test_refused(codes: tuple[int, ...], newest: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kafkawire.producer"):
         identity, simulation = asking(None, *codes, newest=newest)
@@ -108,6 +108,41 @@ def test_refused(codes: tuple[int, ...], newest: int, caplog: pytest.LogCaptureF
     assert not identity.is_lacking
     assert caplog.text.count("sending without idempotence") == 1
     assert len(simulation.requests(InitProducerIdRequest)) == len(codes)
+
+
+def test_a_producer_that_is_denied_an_id_does_without_until_one_is_granted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafkawire.producer")
+    identity, simulation = asking(None, *[ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 7)
+    assert identity.ready.done
+    assert (identity.enabled, identity.is_lacking, identity.current) == (False, False, None)
+    assert identity.error is identity.trouble is None
+    assert len(simulation.requests(InitProducerIdRequest)) == 6  # after about 0, 1, 3, 7, 15 and 31 s
+    (line,) = caplog.messages
+    assert line.startswith("sending without idempotence until a producer id is granted")
+    assert line.endswith("an id requires an ACL for WRITE on any topic, or for IDEMPOTENT_WRITE on the cluster")
+    simulation.run(60_000)
+    assert (identity.enabled, identity.current) == (True, ProducerId(9, 4))
+    assert caplog.messages[1:] == ["sending with idempotence from now on"]
+
+
+def test_other_errors_do_not_end_the_wait_for_a_grant() -> None:
+    identity, simulation = asking(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (identity.enabled, identity.current) == (True, ProducerId(9, 4))
+    assert len(simulation.requests(InitProducerIdRequest)) == 3
+
+
+def test_a_producer_that_requires_ids_waits_if_the_next_one_is_denied() -> None:
+    """Only the start of a producer fails at once."""
+    identity, simulation = asking(True)
+    denied = InitProducerIdResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    simulation.handlers[InitProducerIdRequest] = lambda request, version: denied
+    identity.current = None  # the last epoch was used up
+    simulation.run(10_000)
+    assert (identity.enabled, identity.error, identity.is_lacking) == (True, None, True)
+    assert str(identity.trouble).startswith("CLUSTER_AUTHORIZATION_FAILED: producer id: ")
+    simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(0, 0, 9, 5)
+    simulation.run(10_000)
+    assert identity.current == ProducerId(9, 5)
 
 
 @pytest.mark.parametrize(("codes", "newest"), RULED_OUT)

@@ -327,6 +327,27 @@ def test_batches_that_get_no_producer_id_fail_or_go_without(insists: bool | None
     assert producer.accumulator.bytes_held == 0
 
 
+def test_batches_without_an_id_and_with_one_are_all_stored_once_it_is_granted() -> None:
+    """The id arrives while a batch without one is being sent again, and others wait behind it."""
+    producer = SimulatedProducer(linger_ms=0, max_in_flight=1)
+    usual = producer.simulation.handlers[InitProducerIdRequest]
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    producer.learn()
+    producer.simulation.handlers[InitProducerIdRequest] = usual
+    producer.refuse = lambda topic, number, batch: 0 if producer.identity.enabled else ErrorCode.NOT_ENOUGH_REPLICAS
+    deliveries = []
+    for number in range(30):
+        deliveries.append(producer.send("t", b"%d" % number))
+        producer.run(100)
+    producer.run(2_000)
+    assert [place_of(each).offset for each in deliveries] == list(range(1, 31))
+    assert producer.values() == [b"%d" % number for number in range(30)]
+    assert ids(producer) == {-1, 7}
+    assert producer.log().batches[-1].producer_id == 7
+
+
 def test_who_waits_for_a_producer_id_is_told_that_the_client_has_ended() -> None:
     producer = SimulatedProducer(enable_idempotence=True)
     producer.simulation.handlers[InitProducerIdRequest] = loading
@@ -617,7 +638,7 @@ def test_records_of_all_partitions_fail_if_there_will_be_no_other_id() -> None:
     producer.identity.current = ProducerId(7, MAX_EPOCH)
     producer.refuse = refused(ErrorCode.INVALID_RECORD)
     producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
-        0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        0, ErrorCode.UNSUPPORTED_VERSION
     )
     deliveries = [producer.send("t", b"x" * 100, partition=number) for number in range(3)]
     producer.run(10)

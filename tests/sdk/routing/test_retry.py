@@ -28,6 +28,7 @@ from kafkawire.sdk.routing.retry import (
     Attempts,
     Backoff,
     is_connection_error,
+    is_denial,
     is_refusal,
     may_pass,
     outdates_coordinator,
@@ -71,6 +72,35 @@ def test_attempts_wait_longer_until_one_succeeds() -> None:
     assert (attempts.failures, attempts.not_before_ms, attempts.last_error) == (0, 0, None)
     assert attempts.failed(RETRIABLE, 5_000)
     assert attempts.not_before_ms == 5_100
+
+
+def test_denials_have_long_pauses_of_their_own_and_never_end() -> None:
+    attempts = Attempts(BACKOFF, deadline_ms=1_001, retries=0)
+    for _ in range(9):
+        attempts.failed(RETRIABLE, 0)
+    pauses_ms = []
+    for _ in range(8):
+        attempts.denied(FINAL, 5_000)
+        pauses_ms.append(attempts.not_before_ms - 5_000)
+    assert pauses_ms == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]
+    assert (attempts.failures, attempts.last_error) == (8, FINAL)
+    assert Backoff(2_000, 60_000, lambda: 0.5).after_denials().pause_ms(9) == 60_000
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED), True),
+        (BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED), True),
+        (BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED), True),
+        (BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), False),
+        (BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE), False),
+        (AuthenticationFailed("a:1", "no"), False),
+        (None, False),
+    ],
+)
+def test_what_an_administrator_can_grant(error: KafkaWireError | None, expected: bool) -> None:
+    assert is_denial(error) is expected
 
 
 @pytest.mark.parametrize(
