@@ -395,7 +395,8 @@ class DeserializationFailed(KafkaWireError):
 
     def __reduce__(self) -> tuple[object, ...]:
         record = self.key, self.value, self.headers, self.timestamp_ms
-        return type(self), (self.what, self.topic, self.partition, self.offset, self.reason, *record)
+        arguments = self.what, self.topic, self.partition, self.offset, self.reason, *record
+        return type(self), arguments, {"args": self.args}  # the consumer has extended the message
 
 
 class Closed(LocalProtocolError):

@@ -80,11 +80,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     """Read records from topics.
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Every read,
-    including iteration, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset,
-    and `auto_offset_reset` is "none"); the partition then stops until the application calls `seek` or `resume`. A
-    consumer with neither topics nor partitions raises `LocalProtocolError`. When the consumer is closed, iterations in
-    other tasks end, and other reads raise `Closed`. Several tasks may read: each record goes to one of them, and is
-    considered finished once any of them reads again.
+    including iteration, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset, and
+    `auto_offset_reset` is "none"). The partition then stops until `seek` or `resume`, unless access was denied: after a
+    pause it is asked for again, and reading continues after the grant. A consumer with neither topics nor partitions
+    raises `LocalProtocolError`. When the consumer is closed, iterations in other tasks end, and other reads raise
+    `Closed`. Several tasks may read: each record goes to one of them, and is considered finished once any of them reads
+    again.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
@@ -398,26 +399,20 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return await self._started().partitions_for(checked_topic(topic))
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Suspend reading from these partitions; they stay assigned to this consumer.
-
-        Args:
-            partitions: as separate arguments or in one list.
+        """Suspend reading from each given partition, or from all assigned ones if none is given; they stay assigned.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
         """
-        self._started().assignment.pause(checked_partitions(partitions))
+        self._started().assignment.pause(self._given(partitions))
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Resume reading from paused partitions, and from those stopped by an error.
-
-        Args:
-            partitions: as separate arguments or in one list.
+        """Resume reading from paused or stopped partitions: the given ones, or all assigned ones if none is given.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
         """
-        self._started().assignment.resume(checked_partitions(partitions))
+        self._started().assignment.resume(self._given(partitions))
 
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
         """Mark records or whole batches as finished, in any order and from any thread.
@@ -427,14 +422,16 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         again.
 
         Args:
-            done: the processed records or batches, as separate arguments or in one list. If a batch was handed out
-                whole, pass the batch to finish its records.
+            done: the processed records or batches, as separate arguments or in one list, which may be empty. If a
+                batch was handed out whole, pass the batch to finish its records.
 
         Raises:
-            LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or an argument is
-                neither a record nor a batch.
+            LocalProtocolError: `enable_auto_finish` is on, no argument is given, a record was handed out in a batch, or
+                an argument is neither a record nor a batch.
         """
         assignment = self._started().assignment
+        if not done:
+            raise LocalProtocolError("finish: expected records or batches; an empty list finishes none")
         for each in given_several(done, lambda each: isinstance(each, Record | ConsumerBatch)):
             if isinstance(each, Record):
                 assignment.finish(TopicPartition(each.topic, each.partition), each.offset)
@@ -532,13 +529,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def committed(
         self, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets; partitions without one are left out.
+        """Return the committed offsets of the given partitions, or of all assigned ones; those without are left out.
 
         Raises:
             LocalProtocolError: there is no `group_id`.
             BrokerError: access to a partition is denied.
         """
-        return await self._started_group().committed(checked_partitions(partitions))
+        return await self._started_group().committed(self._given(partitions))
 
     async def commit(
         self,
@@ -567,7 +564,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def beginning_offsets(
         self, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return the offset of the first record of each partition.
+        """Return the offset of the first record of each given partition, or of all assigned ones if none is given.
 
         Raises:
             BrokerError: a partition does not exist, or access to it is denied.
@@ -575,7 +572,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return await self._offsets(partitions, OffsetTimestamp.EARLIEST)
 
     async def end_offsets(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition.
+        """Return the offset after the last record of each given partition, or of all assigned ones if none is given.
 
         Raises:
             BrokerError: a partition does not exist, or access to it is denied.
@@ -738,7 +735,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             core.queue.cancel(promise)
 
     async def _offsets(self, partitions: tuple[Any, ...], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._started().look_up(dict.fromkeys(checked_partitions(partitions), timestamp))
+        found = await self._started().look_up(dict.fromkeys(self._given(partitions), timestamp))
         return {partition: place.offset for partition, place in found.items()}
 
     def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> ListenerCalls | BlockingListenerCalls:
@@ -760,8 +757,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
     def _seek(self, partitions: tuple[Any, ...], place: Place) -> None:
         """Seek to a place in the given partitions, or in all assigned ones if no argument is given."""
-        core = self._started()
-        core.seek(checked_partitions(partitions) if partitions else core.assignment.assigned, place)
+        self._started().seek(self._given(partitions), place)
+
+    def _given(self, partitions: tuple[Any, ...]) -> Collection[TopicPartition]:
+        """Return the partitions passed to a method, or all assigned ones if no argument is given."""
+        return checked_partitions(partitions) if partitions else self._started().assignment.assigned
 
     def _chosen(self, topics: tuple[Any, ...], pattern: str | None = None, excluded: str | None = None) -> Subscription:
         """Return the topics or pattern to subscribe to; see `subscribe` for the errors."""

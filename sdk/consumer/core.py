@@ -143,12 +143,10 @@ class ConsumerCore:
             self._subscribed.subscribe(subscription)
             if self.group is not None:
                 self.group.subscribe(subscription, now_ms)
-                self.planner.subscribe(None)
             elif subscription.pattern is not None:
                 subscription.keep_known(self.router.metadata)
-                self.planner.subscribe(None)
-            else:
-                self.planner.subscribe(subscription.names)
+            is_by_hand = self.group is None and subscription.pattern is None
+            self.planner.subscribe(subscription.names, keeps_known=is_by_hand)
             self._subscribed.poll(now_ms)
             promise.keep(None)
 
@@ -298,7 +296,10 @@ class ConsumerCore:
             return position.offset
         error = self.queue.take_error(partition, reading.epoch)
         if error is not None:
-            self.assignment.halt(reading)
+            self.assignment.halt(reading, error)
+            raise error
+        error = self.queue.take_reported(partition)
+        if error is not None:  # the lookup was denied, and goes on
             raise error
         self.queue.check()
         refusal = self.queue.take_refusal() or self.queue.refusal
@@ -311,7 +312,7 @@ class ConsumerCore:
         reading, queue = self.assignment.readings.get(partition), self.queue
         if reading is None or reading.position is not None or queue.failure is not None or queue.refusal is not None:
             return True
-        return queue.has_refusal() or queue.has_error(partition, reading.epoch)
+        return queue.has_refusal() or queue.has_error(partition, reading.epoch) or queue.has_reported(partition)
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return the number of offsets between the position and the end; None if either is unknown.

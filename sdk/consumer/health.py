@@ -6,11 +6,13 @@ The reading side determines its health without waiting, because the I/O side may
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import DENIALS, is_denial
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
@@ -23,7 +25,7 @@ class WaitsFor(Enum):
     """What a consumer, or one of its partitions, is waiting for."""
 
     #: The application: records or an error are ready to be read, the application must call `seek` or `resume` after an
-    #: error, or the member has left its group because the application does not read.
+    #: error (see `stopped`), or the member has left its group because the application does not read.
     APPLICATION = "application"
     #: New records: the brokers have no more at the moment.
     RECORDS = "records"
@@ -31,6 +33,8 @@ class WaitsFor(Enum):
     POSITION = "position"
     #: Metadata about the cluster, a topic that does not exist yet, or a partition that has no leader at the moment.
     METADATA = "metadata"
+    #: Access, which the brokers deny at the moment; the consumer asks again, with pauses of up to half a minute.
+    ACCESS = "access"
     #: This member's part of a rebalance: the commit before partitions are revoked, or the rebalance listener.
     REBALANCE = "rebalance"
     #: `resume`, because all partitions are paused.
@@ -61,6 +65,8 @@ class ConsumerHealth:
         since_fetch_ms: the time since a broker last answered a fetch, with or without records; None before the first
             answer.
         error: the error that all further reads raise, or else the latest unresolved problem; None if there is none.
+        stopped: the partitions that stand still until `resume(partition)` or a seek, with the error that has stopped
+            each of them, whether or not a read has raised it.
     """
 
     waits_for: WaitsFor
@@ -69,6 +75,7 @@ class ConsumerHealth:
     since_heartbeat_ms: int | None
     since_fetch_ms: int | None
     error: Exception | None
+    stopped: Mapping[TopicPartition, KafkaWireError] = field(default_factory=dict[TopicPartition, KafkaWireError])
 
 
 def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
@@ -76,13 +83,15 @@ def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
     partitions = {each: _of_partition(core, reading) for each, reading in list(core.assignment.readings.items())}
     protocol = None if core.group is None else core.group.protocol
     heartbeat_ms = None if protocol is None else protocol.last_heartbeat_ms
+    stopped = _stopped(core)
     return ConsumerHealth(
         _of_consumer(core, partitions.values()),
         partitions,
         core.driver.lag_ms(now_ms),
         None if heartbeat_ms is None else now_ms - heartbeat_ms,
         None if core.planner.last_fetch_ms is None else now_ms - core.planner.last_fetch_ms,
-        core.queue.failure or _trouble(core, partitions),
+        core.queue.failure or _trouble(core, partitions) or next(iter(stopped.values()), None),
+        stopped,
     )
 
 
@@ -92,6 +101,7 @@ _ORDER: Final = (
     WaitsFor.RECORDS,
     WaitsFor.POSITION,
     WaitsFor.METADATA,
+    WaitsFor.ACCESS,
     WaitsFor.REBALANCE,
     WaitsFor.RESUME,
 )
@@ -127,6 +137,8 @@ def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor
         return WaitsFor.APPLICATION
     if core.router.metadata.changes == 0:
         return WaitsFor.METADATA
+    if core.planner.denied.trouble is not None:
+        return WaitsFor.ACCESS
     if core.group is None or core.group.protocol is None:
         return WaitsFor.METADATA if core.is_subscribed else WaitsFor.ASSIGNMENT
     protocol = core.group.protocol
@@ -146,6 +158,10 @@ def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
     has_more = (handout is not None and handout.left) or (fetch is not None and fetch.buffered_bytes)
     if has_more and not core.queue.is_awaited:
         return WaitsFor.APPLICATION
+    if core.router.metadata.errors.get(reading.partition.topic) in DENIALS:
+        return WaitsFor.ACCESS
+    if fetch is not None and is_denial(fetch.attempts.last_error):
+        return WaitsFor.ACCESS
     if core.router.metadata.leader(reading.partition) is None:
         return WaitsFor.METADATA
     if fetch is None or fetch.position is None:
@@ -153,9 +169,21 @@ def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
     return WaitsFor.RECORDS
 
 
+def _stopped(core: ConsumerCore) -> dict[TopicPartition, KafkaWireError]:
+    """Return the errors that have stopped partitions."""
+    readings = core.assignment.readings
+    stopped = {each: error for each, reading in list(readings.items()) if (error := reading.error) is not None}
+    for fetched in core.queue.failures():
+        reading = readings.get(fetched.partition)
+        if fetched.error is not None and reading is not None and reading.epoch == fetched.epoch:
+            stopped[fetched.partition] = fetched.error
+    return stopped
+
+
 def _trouble(core: ConsumerCore, partitions: Iterable[TopicPartition]) -> Exception | None:
     """Return the latest unresolved error: one to be raised, or one from the cluster, the coordinator or a partition."""
     error: Exception | None = next(iter(list(core.queue.errors)), None) or core.router.trouble()
+    error = error or core.planner.denied.trouble
     if error is None and core.group is not None:
         error = core.group.trouble()
     for partition in partitions:

@@ -7,7 +7,7 @@ pop atomically, so no lock is needed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -41,26 +41,43 @@ class ReadQueue(Generic[Item]):
         self._waiting: deque[Promise[None]] = deque()
         self.announces_reads = False
         self.errors: deque[KafkaWireError] = deque()
+        self._reported: dict[Hashable, KafkaWireError] = {}  # the I/O side writes it
         self.refusal: KafkaWireError | None = None
         self._refused: dict[int, KafkaWireError] = {}
-        self._reported: KafkaWireError | None = None
+        self._last_refusal: KafkaWireError | None = None
         self.failure: Exception | None = None
         self._traceback: TracebackType | None = None
 
     # The I/O side.
 
-    def report(self, error: KafkaWireError) -> None:
-        """Make the next read raise an error that is not about a particular partition.
+    def report(self, error: KafkaWireError, subject: Hashable = None) -> None:
+        """Make a read raise an error, after which reading continues.
 
         A refused login is raised once, even if several machines report it, and only the first of those that no read has
         raised yet.
+
+        Args:
+            error: the error.
+            subject: what the error is about, such as a partition; the error replaces an earlier one about the same
+                subject that no read has raised, so that errors do not pile up while the application is busy. None for
+                an error that the caller reports once, or a refused login.
         """
         if is_refusal(error):
-            if error is self._reported or self.has_refusal():
+            if error is self._last_refusal or self.has_refusal():
                 return
-            self._reported = error
+            self._last_refusal = error
+        if subject is not None:
+            self.retract(subject)
+            self._reported[subject] = error
         self.errors.append(error)
         self.signal()
+
+    def retract(self, subject: Hashable) -> None:
+        """Drop the error about a subject, if no read has raised it, because it no longer applies."""
+        error = self._reported.pop(subject, None)
+        if error is not None:
+            with suppress(ValueError):  # a read has raised it
+                self.errors.remove(error)
 
     def refused(self, node_id: int, error: KafkaWireError | None) -> None:
         """Report a refused login once.
@@ -105,8 +122,31 @@ class ReadQueue(Generic[Item]):
         """Remove and return the refused login that is waiting to be raised; None if there is none."""
         error = self._unread_refusal()
         if error is not None:
-            self.errors.remove(error)
-        return error
+            with suppress(ValueError):  # another read has raised it
+                self.errors.remove(error)
+                return error
+        return None
+
+    def next_error(self) -> KafkaWireError | None:
+        """Remove and return the oldest error; None if there is none, as the I/O side may also remove errors."""
+        try:
+            return self.errors.popleft()
+        except IndexError:
+            return None
+
+    def has_reported(self, subject: Hashable) -> bool:
+        """Return whether an error about a subject is waiting to be raised."""
+        error = self._reported.get(subject)
+        return error is not None and error in list(self.errors)
+
+    def take_reported(self, subject: Hashable) -> KafkaWireError | None:
+        """Remove and return the error about a subject that is waiting to be raised; None if there is none."""
+        error = self._reported.get(subject)
+        if error is not None:
+            with suppress(ValueError):  # another read has raised it, or the I/O side has dropped it
+                self.errors.remove(error)
+                return error
+        return None
 
     def check(self) -> None:
         """Raise the failure, if there is one; each read calls this."""

@@ -1,6 +1,8 @@
 """The I/O side of one partition: the position and source of its next fetch, and anything that prevents that fetch.
 
-After a failure, the fetch is retried forever, with pauses, if `may_pass` allows it; otherwise the partition stops.
+After a failure, the fetch is retried forever, with pauses, if `may_pass` allows it. A denial (`retry.is_denial`) is
+retried forever, too, and every one is reported to the application. After any other error, the partition stops, because
+going on would skip or repeat records, or fail in the same way.
 """
 
 from __future__ import annotations
@@ -170,6 +172,10 @@ class Planning(Protocol):
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Pause a partition after a failure of any kind."""
+        ...
+
+    def succeeded(self, fetch: PartitionFetch) -> None:
+        """Start over after a success: the next failure counts as the first."""
         ...
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:

@@ -10,17 +10,19 @@ Source: Apache Kafka, `AbstractFetch`, `SubscriptionState`; KIP-227 (sessions), 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
 from kafkawire.sdk.client.options import ConsumerOptions
+from kafkawire.sdk.consumer.denied_topics import DeniedTopics
 from kafkawire.sdk.consumer.fetching.oversized_batch_search import OversizedBatchSearch
 from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, may_pass
 from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetching.responses import FetchResponses
 from kafkawire.sdk.consumer.position import Located, Place, Position
+from kafkawire.sdk.consumer.stopped_partitions import stopping
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset, RecordTooLarge, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.frames import FrameTooLarge
@@ -33,7 +35,7 @@ from kafkawire.sdk.routing.fetch_session import FetchSession
 from kafkawire.sdk.routing.links import Link
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.routing.retry import Backoff, is_refusal, outdates_metadata
+from kafkawire.sdk.routing.retry import Backoff, is_denial, is_refusal, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import NextPoll
 
@@ -86,6 +88,7 @@ class FetchPlanner:
         committed: looks up committed offsets; None if there is no group.
 
     Attributes:
+        denied: the topics whose metadata the brokers deny.
         user: receives the positions that were looked up; set before anything is assigned.
         last_fetch_ms: when a broker last answered a fetch; None before the first answer.
         visited: the number of partitions examined, for scalability tests.
@@ -118,8 +121,10 @@ class FetchPlanner:
         self._lines = LogLimit(logger)
         self._lookups = PositionLookups(self, router, options, wall_ms, committed)
         self._responses = FetchResponses(self, router, options, queue)
+        self.denied = DeniedTopics(self._metadata, queue, backoff)
         self.user: Located | None = None
-        self._subscribed: frozenset[str] | None = frozenset()
+        self._subscribed: frozenset[str] = frozenset()
+        self._keeps_known = True
         self.last_fetch_ms: int | None = None
         self.visited = 0
 
@@ -134,7 +139,10 @@ class FetchPlanner:
         self._is_full = False
         if self._metadata.changes != self._changes:
             self._changes = self._metadata.changes
+            granted = self.denied.look(self._topics(), now_ms)
             for fetch in list(self._partitions.values()):
+                if fetch.partition.topic in granted and is_denial(fetch.attempts.last_error):
+                    self.succeeded(fetch)
                 self.consider(fetch, now_ms)
         while self._later and self._later[0][0] <= now_ms:
             fetch = heappop(self._later)[2]
@@ -164,9 +172,14 @@ class FetchPlanner:
         self._failure = error
         self._queue.fail(error)
 
-    def subscribe(self, topics: frozenset[str] | None) -> None:
-        """Keep the metadata of these topics fresh, even if they have no partitions; None if a group does so."""
-        self._subscribed = topics
+    def subscribe(self, topics: frozenset[str], *, keeps_known: bool) -> None:
+        """Report it if access to these topics is denied.
+
+        Args:
+            topics: the topics, which may have no partitions.
+            keeps_known: whether to keep their metadata fresh; False if a group or a pattern does so.
+        """
+        self._subscribed, self._keeps_known = topics, keeps_known
         self._want_topics()
 
     # The `Fetching` interface: changes made by the reading side.
@@ -178,6 +191,7 @@ class FetchPlanner:
             self._ahead.discard(partition)
             fetch = self._partitions.pop(partition)
             self._move(fetch, None)
+            self._queue.retract(partition)
         for partition, (epoch, place) in epochs.items():
             known = self._partitions.get(partition)
             if known is None:
@@ -195,6 +209,7 @@ class FetchPlanner:
         fetch = self._partitions.get(partition)
         if fetch is not None and fetch.epoch != epoch:
             self._ahead.discard(partition)
+            self._queue.retract(partition)
             fetch.begin(epoch, place)
             self.consider(fetch, now_ms)
 
@@ -257,10 +272,12 @@ class FetchPlanner:
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Pause a partition after a failure that may be temporary, or stop reading it."""
-        if not may_pass(error):
+        if is_denial(error):
+            self._queue.report(error.again(), fetch.partition)
+        elif not may_pass(error):
             self.halt_with(fetch, error, now_ms)
             return
-        if is_refusal(error):
+        elif is_refusal(error):
             self._queue.report(error)
         if outdates_metadata(error):
             self._metadata.invalidate()
@@ -268,15 +285,26 @@ class FetchPlanner:
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Pause a partition after a failure of any kind."""
-        fetch.attempts.failed(error, now_ms)
+        if is_denial(error):
+            fetch.attempts.denied(error, now_ms)
+        else:
+            fetch.attempts.failed(error, now_ms)
         self.consider(fetch, now_ms)
         subject = "retry", fetch.partition.topic
         self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
 
+    def succeeded(self, fetch: PartitionFetch) -> None:
+        """Start over after a success: the next failure counts as the first."""
+        if fetch.attempts.failures:
+            fetch.attempts.succeeded()
+            self._queue.retract(fetch.partition)
+
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Stop fetching a partition until the next seek, and report the error to the application once."""
         if not isinstance(error, Closed):  # once the consumer has ended, there is no need for a line per partition
+            error = stopping(error.again())
             self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
+        self._queue.retract(fetch.partition)
         fetch.halted = True
         self.consider(fetch, now_ms)
         end = fetch.position or Position(-1)
@@ -287,7 +315,7 @@ class FetchPlanner:
         fetch.move(position)
         if is_checked:
             fetch.checked_epoch = fetch.leader_epoch
-        fetch.attempts.succeeded()
+        self.succeeded(fetch)
         assert self.user is not None
         if not self.user.located(fetch.partition, fetch.epoch, position):
             self._queue.deliver(Fetched(fetch.partition, fetch.epoch, position.offset, position))
@@ -338,20 +366,25 @@ class FetchPlanner:
         code = self._metadata.errors.get(fetch.partition.topic)
         refused = None if code is None else BrokerError(code, f"topic {fetch.partition.topic}")
         self._move(fetch, None)
-        if refused is not None and not refused.retriable:
+        if refused is not None and not refused.retriable and not is_denial(refused):  # `DeniedTopics` reports those
             del self._leaderless[fetch.partition]
             self.halt_with(fetch, refused, now_ms)
             return
         missing = self._metadata.absence(fetch.partition) or "the cluster has no such partition"
-        reason = "it has no leader" if known is not None else missing
+        reason = str(refused) if is_denial(refused) else "it has no leader" if known is not None else missing
         if fetch.warned != reason and (refused is not None or fetch.partition.topic in self._metadata.topics):
             fetch.warned = reason
             subject = "no leader", fetch.partition.topic, reason
             self._lines.warning(subject, now_ms, "partition %s cannot be read now: %s", fetch.partition, reason)
 
     def _want_topics(self) -> None:
-        if self._subscribed is not None:
-            self._metadata.wanted = {*self._subscribed, *(partition.topic for partition in self._partitions)}
+        if self._keeps_known:
+            self._metadata.wanted = set(self._topics())
+
+    def _topics(self) -> Iterator[str]:
+        yield from self._subscribed
+        for partition in self._partitions:
+            yield partition.topic
 
     def _wait(self, fetch: PartitionFetch) -> None:
         """Schedule a check on a partition for the end of its pause."""
@@ -473,7 +506,7 @@ class FetchPlanner:
                 node.session.restart(keeps_id=True)  # it contains only this group
         elif response.error_code not in _SESSION_ENDED:
             error = BrokerError(response.error_code, f"fetch from node {node_id}")
-            self._responses.refused(list(node.wanted.values()), error, now_ms)
+            self._responses.refused(node_id, list(node.wanted.values()), error, now_ms)
 
     def _separate(self, node_id: int, node: _NodeFetches, damage: FrameTooLarge, now_ms: int) -> None:
         """Fetch partitions in ever smaller groups, to find and halt the one whose batch is too large."""

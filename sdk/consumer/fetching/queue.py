@@ -142,6 +142,10 @@ class FetchQueue(ReadQueue[Fetched]):
         """Drop the data that was set aside, after a seek or when the partition is no longer assigned."""
         self._parked.pop(partition, None)
 
+    def failures(self) -> list[Fetched]:
+        """Return the errors that are waiting to be raised for partitions."""
+        return [each for each in list(self._items) if each.error is not None]
+
     def take_error(self, partition: TopicPartition, epoch: int) -> KafkaWireError | None:
         """Remove and return the error waiting to be raised for a partition; None if there is none."""
         fetched = self._failed(partition, epoch)

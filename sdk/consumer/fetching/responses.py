@@ -72,6 +72,7 @@ class FetchResponses:
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, has_moved, now_ms)
         self._damaged.discard(node_id)
+        self._queue.retract(node_id)
         self._metrics.response(now_ms)
         self._queue.signal()
 
@@ -85,16 +86,16 @@ class FetchResponses:
         if damage is not None and node_id not in self._damaged:
             self._damaged.add(node_id)  # perhaps temporary; if not, reads would wait forever without giving a reason
         elif damage is not None:
-            self._queue.report(damage)
+            self._queue.report(damage, node_id)
         elif not error.retriable and not is_connection_error(error):
-            self._queue.report(error)
+            self._queue.report(error, node_id)
 
-    def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
+    def refused(self, node_id: int, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
         """Handle a response with a top-level error; fetching continues after a pause, regardless of the error."""
         if outdates_metadata(error):
             self._metadata.invalidate()
         if not may_pass(error):
-            self._queue.report(error)
+            self._queue.report(error, node_id)
         for fetch in fetches:
             self._planner.retry(fetch, error, now_ms)
 
@@ -105,7 +106,7 @@ class FetchResponses:
             self._refuse(node_id, fetch, data, has_moved, now_ms)
             return
         if fetch.attempts.failures and data.preferred_read_replica < 0:
-            fetch.attempts.succeeded()
+            self._planner.succeeded(fetch)
         is_committed = self._options.isolation_level == IsolationLevel.READ_COMMITTED
         end_offset = data.last_stable_offset if is_committed else data.high_watermark
         if end_offset != fetch.end_offset:

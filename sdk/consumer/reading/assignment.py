@@ -54,15 +54,17 @@ class Fetching(Protocol):
 class _Epoch:
     """The state of a partition since its last seek; the attributes are those of `Reading`."""
 
-    __slots__ = ("done", "halted", "handout", "number", "place", "start")
+    __slots__ = ("done", "error", "handout", "number", "place", "start")
 
-    def __init__(self, place: Place, start: Position | None, done: Position | None, *, halted: bool) -> None:
+    def __init__(
+        self, place: Place, start: Position | None, done: Position | None, error: KafkaWireError | None = None
+    ) -> None:
         self.number = next(_epochs)
         self.place = place
         self.start = start
         self.done = done
         self.handout: Handout | None = None
-        self.halted = halted
+        self.error = error
 
 
 class Reading:
@@ -93,12 +95,12 @@ class Reading:
     def begin(self, place: Place, done: Position | None = None) -> None:
         """Restart in a new epoch; everything before the place is finished unless `done` says otherwise."""
         start = place if isinstance(place, Position) else None
-        self._epoch = _Epoch(place, start, done or start, halted=False)
+        self._epoch = _Epoch(place, start, done or start)
 
-    def halt(self) -> None:
-        """Stop at the current position, in a new epoch."""
+    def halt(self, error: KafkaWireError) -> None:
+        """Stop at the current position, in a new epoch, because of an error."""
         start = self.position
-        self._epoch = _Epoch(self.place, start, start, halted=True)
+        self._epoch = _Epoch(self.place, start, start, error.again().with_traceback(None))
 
     def located(self, epoch: int, position: Position) -> bool:
         """Accept a position looked up in an epoch; return whether that epoch is current and had none before."""
@@ -154,7 +156,12 @@ class Reading:
     @property
     def halted(self) -> bool:
         """Whether an error has stopped the partition until a seek or `resume`."""
-        return self._epoch.halted
+        return self._epoch.error is not None
+
+    @property
+    def error(self) -> KafkaWireError | None:
+        """The error that has stopped the partition; None if none has."""
+        return self._epoch.error
 
     @property
     def position(self) -> Position | None:
@@ -399,10 +406,10 @@ class Assignment:
             self._queue.unpark(reading.partition)
         self._run(partial(self._fetching.resume, [reading.partition for reading in chosen]))
 
-    def halt(self, reading: Reading) -> None:
+    def halt(self, reading: Reading, error: KafkaWireError) -> None:
         """Stop handing out records of a partition after an error, until a seek or `resume`."""
         self._queue.forget(reading.partition)
-        reading.halt()
+        reading.halt(error)
         self._run(partial(self._fetching.halt, reading.partition))
 
     def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:

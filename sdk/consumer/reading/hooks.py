@@ -14,6 +14,7 @@ from typing import Any, Generic
 from kafkawire.sdk.client.arguments import checked_callable, checked_methods
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.engines.python import Handout
+from kafkawire.sdk.consumer.stopped_partitions import stopping
 from kafkawire.sdk.errors import DeserializationFailed
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.engines.python_record import new_record
@@ -124,7 +125,7 @@ class HookedHandout(Handout):
         end: the position once all records have been handed out.
         leader_epoch: the leader epoch of the batch.
         hooks: applied to each record.
-        refused: called when a record cannot be handed out, before the error is raised.
+        refused: called with the error when a record cannot be handed out, before the error is raised.
         clock_ms: returns the time.
         list_ms: the time after which a list ends, even if it is short.
     """
@@ -137,7 +138,7 @@ class HookedHandout(Handout):
         end: Position,
         leader_epoch: int,
         hooks: ConsumerHooks[Any, Any],
-        refused: Callable[[], None],
+        refused: Callable[[DeserializationFailed], None],
         clock_ms: Callable[[], int],
         list_ms: int,
     ) -> None:
@@ -160,10 +161,10 @@ class HookedHandout(Handout):
                 break
             try:
                 found.append(self._hooks.applied(record))
-            except DeserializationFailed:
+            except DeserializationFailed as error:
                 if found:
                     break  # the next read tries this record again
-                self._refused()
+                self._refused(stopping(error))
                 self.cut()
                 raise
             except BaseException:

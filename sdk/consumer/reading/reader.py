@@ -20,6 +20,7 @@ from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment, Reading
 from kafkawire.sdk.consumer.reading.completed_fetch import CompletedFetch, fetched_batches
 from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
+from kafkawire.sdk.consumer.stopped_partitions import stopping
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.records import MessageBatch, Record
 from kafkawire.sdk.routing.partitions import TopicPartition
@@ -278,7 +279,9 @@ class Reader:
 
         assert self.hooks is not None
         clock_ms = self._assignment.clock_ms
-        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._stop(fetch), clock_ms, LIST_MS)
+        return HookedHandout(
+            records, end, leader_epoch, self.hooks, lambda error: self._stop(fetch, error), clock_ms, LIST_MS
+        )
 
     def _hand_over(self, batch: ConsumerBatch, fetch: CompletedFetch) -> None:
         reading = fetch.reading
@@ -370,14 +373,15 @@ class Reader:
     def _damaged(self, fetch: CompletedFetch, error: DecodeError) -> DecodeError:
         """Stop a partition at an unreadable batch; return an error with the batch's position."""
         position = fetch.reading.position
-        self._stop(fetch)
         where = f"{fetch.reading.partition} at offset {-1 if position is None else position.offset}"
-        return DecodeError(f"{where}: {error.path or 'batch'}", error.offset, error.reason)
+        damage = stopping(DecodeError(f"{where}: {error.path or 'batch'}", error.offset, error.reason))
+        self._stop(fetch, damage)
+        return damage
 
-    def _stop(self, fetch: CompletedFetch) -> None:
+    def _stop(self, fetch: CompletedFetch, error: KafkaWireError) -> None:
         """Stop a partition until the application seeks past the damage, because records are never skipped silently."""
         self._fetch = None
-        self._assignment.halt(fetch.reading)
+        self._assignment.halt(fetch.reading, error)
 
     def _next_fetch(self) -> CompletedFetch | None:
         """Return the next fetch to hand out, or raise an error that precedes it.
@@ -386,8 +390,8 @@ class Reader:
         data, since none of that data is finished, so it will be read again.
         """
         queue = self._queue
-        if queue.errors:
-            raise queue.errors.popleft()
+        if queue.errors and (error := queue.next_error()) is not None:
+            raise error
         if queue.failure is not None:
             queue.check()
         if self._paused:
@@ -399,7 +403,7 @@ class Reader:
         while (fetched := queue.take(readings)) is not None:
             reading = readings[fetched.partition]
             if fetched.error is not None:
-                self._assignment.halt(reading)
+                self._assignment.halt(reading, fetched.error)
                 raise fetched.error
             has_records = len(fetched.records) > 0
             if reading.start is None or not has_records:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kafkawire.sdk.client.options import ShareConsumerOptions
+from kafkawire.sdk.consumer.denied_topics import DeniedTopics
 from kafkawire.sdk.consumer.sharing.acquisitions import AcknowledgeOutcome, Ledger
 from kafkawire.sdk.consumer.sharing.commits import Commit
 from kafkawire.sdk.consumer.sharing.held_records import HeldRecords
@@ -84,6 +85,7 @@ class SharePlanner:
         self._responses = ShareResponses(router, queue, ledger, self._held, self.settlements)
         self._sent = router.metrics.sensor(SHARE_FETCH, "acknowledgements-send")
         self._lines = LogLimit(logger)
+        self._denied = DeniedTopics(router.metadata, queue, backoff)
         self._assigned: Mapping[TopicPartition, bytes] = {}
         self._nodes: dict[int, NodeShares] = {}
         self._commits: list[Commit] = []
@@ -108,6 +110,8 @@ class SharePlanner:
         """
         self._assigned = partitions
         self._changes = -1
+        gone = [each for each in self._responses.refused if partitions.get(each.topic_partition) != each.topic_id]
+        self._responses.forget(gone)
 
     def commit(self, timeout_ms: int, promise: Promise[list[AcknowledgeOutcome]], now_ms: int) -> None:
         """Send all acknowledgements now; the promise is kept once brokers have handled those given so far."""
@@ -145,6 +149,7 @@ class SharePlanner:
         self._take_given(now_ms)
         if self._metadata.changes != self._changes:
             self._changes = self._metadata.changes
+            self._denied.look(self._metadata.wanted or (), now_ms)
             self._place()
         if self._has_leaderless:
             self._metadata.expire()
@@ -440,6 +445,7 @@ class SharePlanner:
         if not is_closed and not session.accept(code):
             self._lose_records(node)
         if code == ErrorCode.NONE:
+            self._queue.retract(node.node_id)
             return True
         error = BrokerError(code, f"{what}: {message}" if message else what)
         self._lines.info(("refused", node.node_id), now_ms, "%s", error)
@@ -450,7 +456,7 @@ class SharePlanner:
         for partition, acknowledgements in sent.items():
             self.settlements.settle(partition, acknowledgements, error, now_ms)
         if not error.retriable and not is_closed:
-            self._queue.report(error)
+            self._queue.report(error, node.node_id)
         return False
 
     def _interrupted(self, node: NodeShares, sent: ByPartition, error: KafkaWireError, now_ms: int) -> None:
@@ -464,9 +470,9 @@ class SharePlanner:
             text = f"a response of node {node.node_id} has {damage.length} bytes, but max_frame_bytes is {damage.limit}"
             too_large = RecordTooLarge(f"{text}; raise max_frame_bytes to read the next records")
             too_large.__cause__ = damage
-            self._queue.report(too_large)
+            self._queue.report(too_large, node.node_id)
         elif not error.retriable and not is_connection_error(error):
-            self._queue.report(error)
+            self._queue.report(error, node.node_id)
 
     def _settle_rest(self, node: NodeShares, sent: ByPartition, now_ms: int) -> None:
         """End the acknowledgements that a response has not ended: those to send again, and those that it left out."""

@@ -220,8 +220,8 @@ class ShareReader(Generic[Handed]):
         """Make records ready; return whether there may be more."""
         self._go_on()
         if self._records is None:
-            if self._queue.errors:
-                raise self._queue.errors.popleft()
+            if (error := self._queue.next_error()) is not None:
+                raise error
             self._queue.check()
             fetched = self._queue.first()
             if fetched is None:

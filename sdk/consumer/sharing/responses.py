@@ -8,7 +8,7 @@ Source: Apache Kafka, `ShareConsumeRequestManager`, `ShareFetchCollector`; KIP-9
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from kafkawire.sdk.consumer.sharing.acquisitions import Acquired, AcquiredRange, Ledger
@@ -76,6 +76,7 @@ class ShareResponses:
         self._held = held
         self._settlements = settlements
         self._lines = LogLimit(logger)
+        self._refused: set[TopicIdPartition] = set()
         self._bytes = router.metrics.sensor(SHARE_FETCH, "bytes-consumed", "fetch-size")
         self._records = router.metrics.sensor(SHARE_FETCH, "records-consumed", "records-per-request")
         self.again: ByPartition = {}
@@ -95,6 +96,7 @@ class ShareResponses:
         Returns:
             An error after which the broker should be given a pause; None if records were acquired, or nothing failed.
         """
+        self._retract(node, response)
         lock_timeout_ms = response.acquisition_lock_timeout_ms or _LOCK_TIMEOUT_MS
         self._ledger.lock_timeout_ms = lock_timeout_ms
         pause: BrokerError | None = None
@@ -131,6 +133,17 @@ class ShareResponses:
             self._queue.signal()
             return None
         return pause
+
+    def forget(self, partitions: Collection[TopicIdPartition]) -> None:
+        """Drop the unread errors of partitions, because they can be fetched again or are no longer assigned."""
+        for partition in partitions:
+            self._queue.retract(partition)
+        self._refused.difference_update(partitions)
+
+    @property
+    def refused(self) -> frozenset[TopicIdPartition]:
+        """The partitions whose last fetch failed with an error that reads raise."""
+        return frozenset(self._refused)
 
     def take_acknowledged(
         self, node: NodeShares, response: ShareAcknowledgeResponse, sent: ByPartition, now_ms: int, locked_ms: int
@@ -196,12 +209,24 @@ class ShareResponses:
         if self._move(partition, data.current_leader, endpoints):
             return None
         if not retry.may_pass(error, _RAISED, _PASSING):
-            self._queue.report(error)
+            self._queue.report(error, partition)
+            self._refused.add(partition)
             return error
         if outdates_metadata(error):
             self._metadata.invalidate()
         self._lines.warning(("retry", partition.topic), now_ms, "%s", error)
         return error
+
+    def _retract(self, node: NodeShares, response: ShareFetchResponse) -> None:
+        """Drop the unread errors of partitions that were fetched now; a response leaves out those without records."""
+        if self._refused:
+            again = {
+                node.partition(topic.topic_id, data.partition_index)
+                for topic in response.responses
+                for data in topic.partitions
+                if data.error_code != ErrorCode.NONE
+            }
+            self.forget(self._refused & node.session.members.keys() - again)
 
     def _move(
         self,

@@ -115,6 +115,7 @@ class Cluster:
         self.commits = commits
         self.sessions: dict[int, tuple[int, int, dict[tuple[bytes, int], int]]] = {}
         self.session_ids = 0
+        self.failed: set[tuple[bytes, int]] = set()
         self.metadata_asked = 0
         settings: ConsumerOptions = options(ConsumerOptions, **{"auto_offset_reset": "earliest", **given})
         router = Router(settings, backoff())
@@ -149,6 +150,25 @@ class Cluster:
                 record = self.reader.handout.take()
                 found.append((record.partition, record.offset))
         return found
+
+    def read_on(self, duration_ms: int) -> tuple[list[tuple[int, int]], list[tuple[int, str]]]:
+        """Let time pass; return (partition, offset) for each record handed out, and (ms, text) for each error."""
+        found: list[tuple[int, int]] = []
+        errors: list[tuple[int, str]] = []
+        step_ms = 10 if duration_ms <= 2_000 else 100
+        for passed_ms in range(step_ms, duration_ms + 1, step_ms):
+            self.simulation.run(step_ms)
+            while True:
+                try:
+                    if not self.reader.advance():
+                        break
+                except KafkaWireError as error:
+                    errors.append((passed_ms, str(error)))
+                    continue
+                assert self.reader.handout is not None
+                record = self.reader.handout.take()
+                found.append((record.partition, record.offset))
+        return found, errors
 
     def fetches(self, node: int | None = None) -> list[Any]:
         """Return the fetch requests so far."""
@@ -210,7 +230,9 @@ class Cluster:
         responses = []
         for (topic_id, number), offset in members.items():
             data = self._data(node, topic_id, number, offset)
-            if is_full or data.error_code or len(data.records or b"") or data.preferred_read_replica >= 0:
+            recovers = (topic_id, number) in self.failed and not data.error_code
+            (self.failed.add if data.error_code else self.failed.discard)((topic_id, number))
+            if is_full or recovers or data.error_code or len(data.records or b"") or data.preferred_read_replica >= 0:
                 responses.append(FetchResponse.FetchableTopicResponse("", topic_id, [data]))
         return FetchResponse(session_id=session[0], responses=responses)
 

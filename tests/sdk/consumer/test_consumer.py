@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.consumer.health import WaitsFor
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     BrokerError,
@@ -30,6 +31,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import OffsetAndTimestamp, TopicPartition
@@ -101,8 +103,10 @@ def test_none_raises() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         with pytest.raises(NoOffset, match="t-0 has no committed offset, and auto_offset_reset is none"):
             await read(consumer, 1)
+        assert consumer.health().stopped.keys() == {T}
         consumer.seek(T, 28)
         consumer.resume(T)
+        assert consumer.health().stopped == {}
         assert [record.value for record in await read(consumer, 2)] == values(2, 28)
 
     consuming(test, auto_offset_reset="none")
@@ -155,6 +159,58 @@ def test_pause_and_resume() -> None:
         assert await consumer.getmany(20) == {}
         consumer.resume(T)
         assert len((await consumer.getmany(1000))[T]) == 30
+
+    consuming(test)
+
+
+def test_calls_without_arguments_are_about_all_assigned_partitions_or_refused() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        partitions = {TopicPartition("m", number) for number in range(4)}
+        consumer.pause()
+        assert consumer.paused == consumer.assignment == partitions
+        consumer.resume([])
+        assert consumer.paused == partitions
+        consumer.resume()
+        assert consumer.paused == frozenset()
+        consumer.pause([])
+        assert consumer.paused == frozenset()
+        assert (await consumer.end_offsets()).keys() == (await consumer.beginning_offsets()).keys() == partitions
+        assert await consumer.end_offsets([]) == {}
+        await consumer.commit({TopicPartition("m", 1): 3})
+        assert (await consumer.committed()).keys() == {TopicPartition("m", 1)}
+        assert await consumer.committed([]) == {}
+        consumer.finish([])
+        with pytest.raises(LocalProtocolError, match="finish: expected records or batches; an empty list"):
+            consumer.finish()
+        with pytest.raises(LocalProtocolError, match="assign: expected partitions"):
+            consumer.assign()
+
+    async def run() -> None:
+        broker = StoringBroker({"m": 4})
+        options = {**QUICK, "group_id": "g", "enable_auto_commit": False, "enable_auto_finish": False}
+        async with Consumer(str(BROKER), network=broker.network, **options) as consumer:
+            consumer.assign([TopicPartition("m", number) for number in range(4)])
+            await test(broker, consumer)
+
+    asyncio.run(run())
+
+
+def test_a_denied_position_is_raised_by_each_call_and_found_after_the_grant(time_skips: None) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        usual = broker.responders[ApiKey.LIST_OFFSETS]
+        data = ListOffsetsResponse.ListOffsetsPartitionResponse(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        denied = ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", [data])])
+        broker.responders[ApiKey.LIST_OFFSETS] = lambda request: denied
+        consumer.seek_to_beginning()
+        for _ in range(3):
+            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: offset of t-0"):
+                await consumer.position(T)
+        health = consumer.health()
+        assert (health.waits_for, health.partitions, health.stopped) == (WaitsFor.ACCESS, {T: WaitsFor.ACCESS}, {})
+        assert str(health.error) == "TOPIC_AUTHORIZATION_FAILED: offset of t-0"
+        broker.responders[ApiKey.LIST_OFFSETS] = usual
+        assert await consumer.position(T) == 0
+        assert consumer.health().error is None
 
     consuming(test)
 

@@ -14,7 +14,7 @@ import pytest
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.health import WaitsFor
-from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.errors import BrokerError, Closed, NoOffset
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
@@ -206,10 +206,20 @@ def test_a_partition_that_an_error_has_stopped_waits_for_the_application(side: s
         fetch = core.planner.current(T0)
         assert fetch is not None
         if side == "user":
-            core.assignment[T0].halt()
+            core.assignment[T0].halt(NoOffset("stopped"))
         else:
-            fetch.halted = True
-        assert consumer.health().partitions == {T0: WaitsFor.APPLICATION}
+            core.planner.halt_with(fetch, NoOffset("stopped"), 0)
+        health = consumer.health()
+        assert health.partitions == {T0: WaitsFor.APPLICATION}
+        assert health.stopped.keys() == {T0}
+        assert isinstance(health.stopped[T0], NoOffset)
+        assert health.error is health.stopped[T0]
+        if side == "io":
+            with pytest.raises(NoOffset):
+                await consumer.getmany(10_000)
+        assert consumer.health().stopped.keys() == {T0}
+        consumer.resume(T0)
+        assert consumer.health().stopped == {}
 
     consuming(test, "t")
 

@@ -49,6 +49,27 @@ def test_a_read_of_something_particular() -> None:
     assert queue.wait(lambda: True).done
 
 
+def test_an_error_about_a_subject_replaces_the_one_before_it() -> None:
+    queue = Setting().queue
+    old, new, other = (BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text) for text in ("old", "new", "other"))
+    queue.report(old, "a")
+    queue.report(other, "b")
+    queue.report(new, "a")
+    assert list(queue.errors) == [other, new]
+    assert (queue.has_reported("a"), queue.has_reported("c")) == (True, False)
+    queue.retract("b")
+    queue.retract("c")
+    assert list(queue.errors) == [new]
+    assert queue.take_reported("a") is new
+    assert (queue.has_reported("a"), queue.take_reported("a")) == (False, None)
+    queue.report(old, "a")
+    assert queue.errors.popleft() is old
+    queue.retract("a")
+    queue.report(new, "a")
+    assert queue.next_error() is new
+    assert queue.next_error() is None
+
+
 def test_an_error_of_a_read() -> None:
     queue = Setting().queue
     error = Closed("over")

@@ -14,7 +14,6 @@ import pytest
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
-    BrokerError,
     Closed,
     ConnectionLost,
     NoOffset,
@@ -186,8 +185,8 @@ def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -
     assert cluster.read(2_000) == [(0, 0)]
 
 
-def test_a_topic_that_may_not_be_read_is_raised_once_and_delays_no_other() -> None:
-    cluster = reading(T0, TopicPartition("secret", 0))
+def deny_metadata(cluster: Cluster, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Callable[[], None]:
+    """Make the metadata of topic "secret" an error; return a function that ends this."""
     usual = cluster.simulation.handlers[MetadataRequest]
 
     def answer(request: MetadataRequest, version: int) -> MetadataResponse:
@@ -195,14 +194,55 @@ def test_a_topic_that_may_not_be_read_is_raised_once_and_delays_no_other() -> No
         assert isinstance(response, MetadataResponse)
         for topic in response.topics:
             if topic.name == "secret":
-                topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                topic.error_code = code
         return response
 
     cluster.simulation.handlers[MetadataRequest] = answer
-    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: topic secret"):
-        cluster.read()
+    return lambda: cluster.simulation.handlers.update({MetadataRequest: usual})
+
+
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_a_topic_whose_metadata_is_denied_is_raised_now_and_then_and_delays_no_other(is_assigned: bool) -> None:
+    secret = TopicPartition("secret", 0)
+    cluster = reading(T0, *([secret] if is_assigned else []), topics={"t": [1], "secret": [1]})
+    if not is_assigned:  # as in a group, whose leader cannot assign the partitions
+        cluster.planner.subscribe(frozenset({"t", "secret"}), keeps_known=True)
+    grant = deny_metadata(cluster)
+    cluster.simulation.router.metadata.invalidate()
     cluster.logs[T0].append(b"a")
-    assert cluster.read(10_000) == [(0, 0)]
+    found, errors = cluster.read_on(20_000)
+    assert found == [(0, 0)]
+    assert {text for _, text in errors} == {"TOPIC_AUTHORIZATION_FAILED: topic secret"}
+    assert len(errors) == 5  # after about 0, 1, 3, 7 and 15 s
+    grant()
+    cluster.logs[secret].append(b"b")
+    found, errors = cluster.read_on(2_000)
+    assert (found, errors) == ([(0, 0)] if is_assigned else [], [])
+
+
+def test_a_topic_that_will_never_be_known_stops_its_partitions() -> None:
+    cluster = reading(T0, TopicPartition("secret", 0))
+    deny_metadata(cluster, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    cluster.logs[T0].append(b"a")
+    text = "INVALID_TOPIC_EXCEPTION: topic secret; the partition is not read until resume(partition) or seek"
+    found, errors = cluster.read_on(10_000)
+    assert (found, [text for _, text in errors]) == ([(0, 0)], [text])
+
+
+def test_a_partition_that_is_no_longer_denied_by_the_metadata_is_read_at_once() -> None:
+    """The pauses after its fetches were denied may be long by then."""
+    secret = TopicPartition("secret", 0)
+    cluster = reading(secret, topics={"secret": [1]})
+    cluster.run(100)
+    cluster.logs[secret].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster.read_on(40_000)
+    grant = deny_metadata(cluster)
+    cluster.simulation.router.metadata.invalidate()
+    cluster.read_on(3_000)
+    grant()
+    cluster.logs[secret].error = ErrorCode.NONE
+    cluster.logs[secret].append(b"a")
+    assert cluster.read_on(2_000)[0] == [(0, 0)]
 
 
 def test_a_broker_that_is_gone_is_forgotten_and_comes_back_with_a_session_of_its_own() -> None:
@@ -341,7 +381,7 @@ def test_positions_of_partitions_that_are_gone_do_nothing() -> None:
 
 def test_new_partitions_are_read_from_their_beginning() -> None:
     cluster = Cluster({"t": [1]}, auto_offset_reset="latest", metadata_max_age_ms=1_000)
-    cluster.planner.subscribe(frozenset({"t"}))
+    cluster.planner.subscribe(frozenset({"t"}), keeps_known=True)
     cluster.subscription.subscribe(Subscription(["t"]))
     cluster.logs[T0].append(b"before")
     assert cluster.read() == []
@@ -354,7 +394,7 @@ def test_a_group_decides_which_topics_the_metadata_keeps() -> None:
     """A classic group's leader also watches the topics that other members read."""
     cluster = reading(T0)
     metadata = cluster.simulation.router.metadata
-    cluster.planner.subscribe(None)
+    cluster.planner.subscribe(frozenset(), keeps_known=False)
     metadata.wanted = {"t", "of another member"}
     cluster.assignment.assign([T0, T1])
     cluster.run(100)
@@ -498,7 +538,8 @@ def test_a_batch_that_no_response_can_carry_stops_its_own_partition_alone(others
         except RecordTooLarge as error:
             errors.append(str(error))
     text = "t-0, offset 0: a response with only the next records has 600146 bytes, but max_frame_bytes is 300000"
-    assert errors == [f"{text}; raise max_frame_bytes, or seek past these records"]
+    remedy = "raise max_frame_bytes, or seek past these records"
+    assert errors == [f"{text}; {remedy}; the partition is not read until resume(partition) or seek"]
     assert sorted(found) == [(number, 0) for number in range(1, others + 1)]
     for partition in partitions[1:]:
         cluster.logs[partition].append(b"b")

@@ -51,7 +51,10 @@ def test_a_committed_offset_in_trouble_holds_up_its_own_partition_only() -> None
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: t-2"):
         cluster.read()
     commits[T1] = OffsetAndMetadata(0)
-    assert cluster.read(3_000) == [(1, 0), (1, 1)]
+    found, errors = cluster.read_on(3_000)
+    assert (found, {text for _, text in errors}) == ([(1, 0), (1, 1)], {"TOPIC_AUTHORIZATION_FAILED: t-2"})
+    commits[T2] = OffsetAndMetadata(1)
+    assert cluster.read_on(10_000) == ([(2, 1)], [])
 
 
 def test_a_committed_offset_that_is_found_after_a_seek_changes_nothing() -> None:
@@ -228,13 +231,32 @@ def test_a_look_up_that_fails_is_tried_again_after_a_pause(
 
 
 @pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
-def test_a_look_up_that_is_refused_for_good_is_raised_once(api: type[Message]) -> None:
+def test_a_denied_look_up_is_raised_each_time_and_repeated_with_growing_pauses(api: type[Message]) -> None:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    commits = {T0: OffsetAndMetadata(1, leader_epoch=1)} if api is OffsetForLeaderEpochRequest else None
+    cluster = reading(T0, commits=commits)
+    usual = cluster.simulation.handlers[api]
+    answer = listed(code) if commits is None else checked(code)
+    cluster.simulation.handlers[api] = lambda request, version: answer
+    found, errors = cluster.read_on(10_000)
+    assert found == []
+    assert all(text.startswith("TOPIC_AUTHORIZATION_FAILED: ") for _, text in errors)
+    assert len(errors) == len(cluster.simulation.requests(api)) == 4  # after about 0, 1, 3 and 7 s
+    cluster.simulation.handlers[api] = usual
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T0].append(b"b")
+    found, errors = cluster.read_on(10_000)
+    assert (found[-1], errors) == ((0, 1), [])
+
+
+@pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
+def test_a_look_up_that_is_refused_for_good_is_raised_once(api: type[Message]) -> None:
+    code = ErrorCode.INVALID_REQUEST
     commits = {T0: OffsetAndMetadata(1, leader_epoch=1)} if api is OffsetForLeaderEpochRequest else None
     cluster = reading(T0, commits=commits)
     answer = listed(code) if commits is None else checked(code)
     cluster.simulation.handlers[api] = lambda request, version: answer
-    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(BrokerError, match=r"INVALID_REQUEST.*; the partition is not read until resume\(partition\)"):
         cluster.read()
     assert cluster.read(5_000) == []
     assert len(cluster.simulation.requests(api)) == 1

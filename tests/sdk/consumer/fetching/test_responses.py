@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -186,11 +187,60 @@ def test_an_offset_out_of_range_without_a_policy() -> None:
     assert cluster.read() == [(0, 0)]
 
 
-@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE])
+def test_a_denied_fetch_is_raised_each_time_and_repeated_with_growing_pauses() -> None:
+    cluster = reading(T0, T1)
+    cluster.logs[T0].append(b"a")
+    cluster.run(100)
+    cluster.logs[T0].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found, errors = cluster.read_on(90_000)
+    assert found == [(0, 0)]
+    assert {text for _, text in errors} == {"TOPIC_AUTHORIZATION_FAILED: fetch from t-0 at offset 1"}
+    times_ms = [passed_ms for passed_ms, _ in errors]
+    pauses_ms = [later - sooner for sooner, later in pairwise(times_ms)]
+    assert len(pauses_ms) == 6
+    for pause_ms, expected_ms in zip(pauses_ms, (1_000, 2_000, 4_000, 8_000, 16_000, 30_000), strict=True):
+        assert expected_ms * 0.75 <= pause_ms <= expected_ms * 1.25
+    cluster.logs[T1].append(b"b")
+    assert cluster.read_on(1_000)[0] == [(1, 0)]
+    cluster.logs[T0].error = ErrorCode.NONE
+    cluster.logs[T0].append(b"c")
+    assert cluster.read_on(30_000) == ([(0, 1)], [])
+    cluster.logs[T0].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert len(cluster.read_on(2_000)[1]) == 2  # the pauses are short again
+
+
+def test_denials_do_not_pile_up_while_the_application_is_busy() -> None:
+    cluster = reading(T0, T1)
+    cluster.logs[T0].error = cluster.logs[T1].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster.run(60_000)
+    assert len(cluster.queue.errors) == 2
+    assert len(cluster.read_on(10)[1]) == 2
+    cluster.run(60_000)
+    assert len(cluster.queue.errors) == 2
+    cluster.logs[T0].error = cluster.logs[T1].error = ErrorCode.NONE
+    cluster.run(60_000)
+    assert not cluster.queue.errors
+
+
+@pytest.mark.parametrize("how", ["seek", "unassign"])
+def test_a_denial_that_was_not_raised_is_dropped_with_the_position(how: str) -> None:
+    cluster = reading(T0, T1)
+    cluster.logs[T0].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster.run(1_000)
+    cluster.logs[T0].error = ErrorCode.NONE
+    if how == "seek":
+        cluster.assignment.seek(T0, Position(0))
+    else:
+        cluster.assignment.assign([T1])
+    assert cluster.read_on(100) == ([], [])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_REQUEST, ErrorCode.CORRUPT_MESSAGE])
 def test_a_lasting_error_is_raised_once(code: ErrorCode) -> None:
     cluster = reading(T0, T1)
     cluster.logs[T0].error = code
-    with pytest.raises(BrokerError, match=f"{code.name}: fetch from t-0 at offset 0"):
+    remedy = r"the partition is not read until resume\(partition\) or seek"
+    with pytest.raises(BrokerError, match=f"{code.name}: fetch from t-0 at offset 0; {remedy}"):
         cluster.read()
     cluster.logs[T1].append(b"a")
     assert cluster.read() == [(1, 0)]

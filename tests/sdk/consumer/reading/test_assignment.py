@@ -12,7 +12,7 @@ import pytest
 
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment
-from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError, NoOffset
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata
@@ -175,7 +175,7 @@ def _at_the_end_of_a_bounded_read() -> Position | None:
 def _skipped() -> Position | None:
     side = _with_a_hole()
     assert side.take() == 0
-    side.assignment.halt(side.assignment[T0])
+    side.assignment.halt(side.assignment[T0], NoOffset("stopped"))
     side.assignment.skip(T0, 2)
     return side.position(T0)
 
@@ -254,7 +254,7 @@ def test_the_io_side_is_told_once_the_user_s_side_is_done(monkeypatch: pytest.Mo
     seen: list[tuple[bool, bool]] = []
     monkeypatch.setattr(side.assignment, "_run", lambda step: seen.append((reading.halted, T0 in side.queue._parked)))
     if is_halted:
-        side.assignment.halt(reading)
+        side.assignment.halt(reading, NoOffset("stopped"))
     else:
         side.assignment.seek(T0, Position(5))
     assert seen == [(is_halted, False)]

@@ -149,7 +149,12 @@ def test_a_dead_letter_keeps_everything_and_reading_goes_on_behind_it(finishes: 
         handed_out = consumer.getmany(60_000)[T0]
         with pytest.raises(DeserializationFailed) as caught:
             consumer.getmany(60_000)
+        assert str(caught.value).endswith("not read until skip(error), resume(partition) or seek")
         error = pickle.loads(pickle.dumps(caught.value))
+        assert str(error) == str(caught.value)
+        stopped = consumer.health().stopped[T0]
+        assert isinstance(stopped, DeserializationFailed)
+        assert str(stopped) == str(caught.value)
         assert (error.key, error.value, error.headers, error.timestamp_ms) == (b"\xff", b"x", (("h", b"\xfe"),), 77)
         consumer.skip(error)
         consumer.commit()

@@ -417,7 +417,7 @@ def test_what_is_not_finished_stays_so_when_the_rest_is_fetched_again(side: User
 
 
 def test_a_partition_that_an_error_has_halted_stays_halted(side: UserSide) -> None:
-    side.assignment.halt(side.assignment[T0])
+    side.assignment.halt(side.assignment[T0], NoOffset("stopped"))
     side.reader.rewind()
     assert side.assignment[T0].halted
     assert not side.assignment[T1].halted

@@ -13,7 +13,7 @@ import pytest
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading import unfinished_records as limits
 from kafkawire.sdk.consumer.reading.unfinished_records import UnfinishedRecords
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import LocalProtocolError, NoOffset
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.batches import made
 from tests.sdk.consumer.user_side import T0, UserSide
@@ -161,7 +161,7 @@ def test_a_list_of_several_batches(side: UserSide) -> None:
 def test_a_seek_forgets_and_an_error_does_not(side: UserSide) -> None:
     side.take()
     side.take()
-    side.assignment.halt(side.assignment[T0])
+    side.assignment.halt(side.assignment[T0], NoOffset("stopped"))
     side.assignment.resume([T0])
     assert side.assignment.to_commit()[T0].offset == 0
     side.assignment.seek(T0, Position(5))

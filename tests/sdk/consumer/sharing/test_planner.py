@@ -14,7 +14,7 @@ from kafkawire.sdk.consumer.sharing.delivery import ShareDelivery, ShareDelivery
 from kafkawire.sdk.consumer.sharing.node_shares import ACKNOWLEDGE_LINGER_MS
 from kafkawire.sdk.errors import BrokerError, Closed, RecordTooLarge, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.frames import FrameTooLarge
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -419,6 +419,46 @@ def test_the_error_of_a_partition(code: ErrorCode, is_raised: bool) -> None:
     if is_raised:
         with pytest.raises(BrokerError, match=code.name):
             sharing.read()
+    assert len(sharing.read()) == 5
+
+
+def test_errors_of_a_busy_application_are_those_that_still_apply() -> None:
+    sharing = filled()
+    sharing.broker.fetch_faults[place()] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 1_000
+    sharing.queue.ask()
+    sharing.simulation.run(20_000)
+    assert len(sharing.queue.errors) == 1
+    sharing.planner.assign({}, sharing.now_ms)
+    assert not sharing.queue.errors
+    sharing.planner.assign(sharing.partitions, sharing.now_ms)
+    sharing.simulation.run(2_000)
+    assert len(sharing.queue.errors) == 1
+    sharing.broker.fetch_faults[place()] = []
+    sharing.simulation.run(2_000)
+    assert not sharing.queue.errors
+    assert len(sharing.read()) == 5
+
+
+def test_a_topic_whose_metadata_is_denied_is_raised_and_read_after_the_grant() -> None:
+    sharing = filled()
+    sharing.simulation.run(10)
+    usual = sharing.simulation.handlers[MetadataRequest]
+
+    def denied(request: MetadataRequest, version: int) -> MetadataResponse:
+        response = usual(request, version)
+        assert isinstance(response, MetadataResponse)
+        for topic in response.topics:
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return response
+
+    sharing.simulation.handlers[MetadataRequest] = denied
+    sharing.router.metadata.invalidate()
+    for _ in range(2):
+        sharing.simulation.run(3_000)
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: topic t"):
+            sharing.read()
+    sharing.simulation.handlers[MetadataRequest] = usual
+    sharing.simulation.run(2_000)
     assert len(sharing.read()) == 5
 
 

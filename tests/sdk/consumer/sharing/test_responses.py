@@ -175,6 +175,20 @@ def test_a_partition_that_cannot_be_fetched(code: ErrorCode, is_raised: bool) ->
     assert list(bench.queue.errors) == ([error] if is_raised else [])
 
 
+def test_errors_of_a_partition_do_not_pile_up_and_end_with_its_next_good_fetch() -> None:
+    bench = Bench()
+    bench.node.session.plan([T0, T1])
+    for _ in range(5):
+        bench.take(*(Data(number, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for number in (0, 1)))
+    assert len(bench.queue.errors) == 2
+    bench.take(Data(1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))  # those without records are left out
+    assert [str(each) for each in bench.queue.errors] == ["TOPIC_AUTHORIZATION_FAILED: share fetch from t-1"]
+    bench.take()
+    assert not bench.queue.errors
+    bench.take(Data(0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    assert len(bench.queue.errors) == 1
+
+
 def test_no_pause_if_another_partition_has_records() -> None:
     bench = Bench()
     found = Data(1, records=b"", acquired_records=acquired((0, 0, 1)))
