@@ -70,7 +70,6 @@ _REASONS: Final = (
      "the broker is not part of a KRaft quorum"),
     (r"remote\..*|.*\.local\.retention\..*", "this broker has no remote storage"),
     (r".*purgatory\..*", "this broker does not need to purge waiting requests"),
-    (r"(group\.)?share\..*", "this broker has no share groups"),
     (r"log\.message\.format\.version", "records always have the newest format, as in Kafka since 3.0"),
     (r"zookeeper\.(max\.in\.flight\.requests|sync\.time\.ms)", "requests to ZooKeeper are always pipelined"),
     (r"confluent\..*", "this configuration is only for Confluent's servers"),
