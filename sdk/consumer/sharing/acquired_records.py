@@ -70,7 +70,7 @@ class Found:
 class AcquiredRecords:
     """The acquired records of one partition in one response.
 
-    `look` changes nothing, so a reader may be interrupted there and look again.
+    `look` and `rest` change nothing, so a reader may be interrupted there and look again.
 
     Args:
         fetched: the fetched data.
@@ -116,11 +116,11 @@ class AcquiredRecords:
         while found.others:
             acquired.ledger.add_range(acquired, *found.others.popleft())
 
-    def drop(self) -> None:
-        """Release everything that was not returned, because the application no longer wants it."""
+    def rest(self) -> Found:
+        """Return what was not returned as offsets to release, because it is not wanted; `go_on` releases them."""
         found = Found(self._ranges, len(self._batches))
         found.skip(_END, AcknowledgeType.RELEASE)
-        self.go_on(found)
+        return found
 
     def _look_into(self, batch: Batch, found: Found) -> None:
         found.skip(batch.base_offset, ACKNOWLEDGE_GAP)

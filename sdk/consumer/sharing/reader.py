@@ -189,13 +189,14 @@ class ShareReader(Generic[Handed]):
         """Hand out a record; None if there is none."""
         while True:
             while self._returned:
-                if (delivery := self._returned[0]).state is not ShareDeliveryState.LOST:
+                delivery = self._returned[0]
+                if self._is_wanted(delivery):
                     return self._hand_out(self._returned, delivery)
                 self._returned.popleft()
             while self._ready:
-                if (delivery := self._ready[0]).state is ShareDeliveryState.LOST:
+                delivery = self._ready[0]
+                if not self._is_wanted(delivery):
                     self._ready.popleft()
-                    self._skipped(delivery.record.topic, 1)
                     continue
                 if self.hooks is None:
                     return self._hand_out(self._ready, delivery)
@@ -209,6 +210,17 @@ class ShareReader(Generic[Handed]):
                 return self._hand_out(self._ready, delivery)
             if not self._fill():
                 return None
+
+    def _is_wanted(self, delivery: Handed) -> bool:
+        """Return whether to hand out a record; it is released if it is still held, but its topic is no longer read."""
+        state, topic = delivery.state, delivery.record.topic
+        if state is ShareDeliveryState.ACQUIRED:
+            if topic in self.subscribed:
+                return True
+            delivery.acknowledged(AcknowledgeType.RELEASE)
+        elif state is ShareDeliveryState.LOST:
+            self._skipped(topic, 1)
+        return False
 
     def _hand_out(self, source: deque[Handed], delivery: Handed) -> Handed:
         self._taken.append(delivery)
@@ -230,9 +242,10 @@ class ShareReader(Generic[Handed]):
             if self._records is None:
                 return True
         acquired = self._records.fetched.acquired
-        found = self._records.look()
+        found = self._records.look() if acquired.partition.topic in self.subscribed else self._records.rest()
         if not found.records and found.error is None:
-            self._records.go_on(found)
+            self._found = found
+            self._go_on()
             self._queue.drop(self._records.fetched)
             self._records = None
             return True
@@ -250,18 +263,13 @@ class ShareReader(Generic[Handed]):
             self._found = None
 
     def _opened(self, fetched: ShareFetched) -> AcquiredRecords | None:
-        """Return the records of a response, unless they are no longer held or no longer wanted."""
+        """Return the records of a response, unless they are no longer held."""
         acquired = fetched.acquired
         if acquired.is_lost or acquired.locked_until_ms <= self._ledger.clock_ms():
             self._queue.drop(fetched)
             self._skipped(acquired.partition.topic, sum(each.last - each.first + 1 for each in fetched.ranges))
             return None
-        records = AcquiredRecords(fetched, self._check_crcs)
-        if acquired.partition.topic not in self.subscribed:
-            self._queue.drop(fetched)
-            records.drop()
-            return None
-        return records
+        return AcquiredRecords(fetched, self._check_crcs)
 
     def _skipped(self, topic: str, count: int) -> None:
         text = "topic %s: records not handed out, because their acquisition locks have run out or were lost: %d"

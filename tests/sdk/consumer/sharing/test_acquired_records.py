@@ -145,11 +145,14 @@ def test_bytes_that_are_no_batch_reject_the_rest() -> None:
     assert opened.others == [(1, 4, AcknowledgeType.REJECT)]
 
 
-def test_dropping_releases_what_was_not_returned() -> None:
-    opened = Opened(made(0, b"a") + made(1, b"b"), (0, 1))
+def test_what_is_not_wanted_any_more_is_released() -> None:
+    opened = Opened(made(0, b"a") + damaged(made(1, b"b")) + made(2, b"c"), (0, 3))
     opened.next()
-    opened.records.drop()
-    assert opened.others == [(1, 1, AcknowledgeType.RELEASE)]
+    rest = opened.records.rest()
+    assert (rest.records, rest.error, opened.others) == ([], None, [])
+    opened.records.go_on(rest)
+    assert opened.others == [(1, 3, AcknowledgeType.RELEASE)]
+    assert opened.next() == []
 
 
 def test_acknowledgements_refer_to_the_acquisition() -> None:

@@ -123,6 +123,50 @@ def test_records_of_other_topics_are_released() -> None:
     assert bench.taken() == [(0, RELEASE)]
 
 
+def test_what_is_left_of_a_topic_is_released_once_it_is_no_longer_read() -> None:
+    """Also what was found in a batch, what follows it, and what an interrupted read has found."""
+    bench = Bench()
+    batches = made(0, b"a", b"b", b"c") + made(3, b"d") + made(4, b"e")
+    bench.fill(*[b"v"] * 5, data=batches)
+    bench.take()
+    bench.take()
+    bench.reader.rewind()
+    bench.taken()
+    bench.reader.subscribed = {"u"}
+    bench.fill(b"f", topic="u")
+    assert bench.take().record.value == b"f"
+    assert [(each.first, each.last, each.type) for each in bench.ledger.given] == [
+        (1, 1, RELEASE),
+        (2, 2, RELEASE),
+        (3, 4, RELEASE),
+    ]
+    bench.taken()
+    assert bench.reader.take() is None
+    assert bench.taken() == [(5, ACCEPT)]
+
+
+def test_a_record_that_was_released_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler may raise once a record is released, and the application may subscribe to its topic again."""
+    bench = Bench()
+    bench.fill(b"a", b"b", b"c")
+    bench.take()
+
+    def interrupted(delivery: ShareDelivery[Any, Any], type: AcknowledgeType) -> None:
+        acknowledge(delivery, type)
+        raise KeyboardInterrupt
+
+    acknowledge = ShareDelivery.acknowledged
+    bench.reader.finish()
+    bench.reader.subscribed = {"u"}
+    monkeypatch.setattr(ShareDelivery, "acknowledged", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.reader.take()
+    monkeypatch.undo()
+    bench.reader.subscribed = {"t"}
+    assert bench.take().record.value == b"c"
+    assert bench.taken() == [(0, ACCEPT), (1, RELEASE)]
+
+
 def test_errors_are_raised_in_order() -> None:
     bench = Bench()
     bench.fill(b"a")
