@@ -106,17 +106,15 @@ class Acquired:
         partition: the partition.
         node_id: the broker that holds the locks.
         count: the number of acquired offsets.
-        locked_until_ms: when the locks run out.
+        locked_until_ms: when the locks run out that are not renewed.
         lock_timeout_ms: how long a lock lasts.
         ledger: takes the acknowledgements.
 
     Attributes:
-        left: the number of offsets that have not been acknowledged successfully; written by the I/O side.
         is_lost: whether all locks are known to be lost; written by the I/O side.
-        locked_until_ms: when the last of the locks runs out, which renewals extend; written by the I/O side.
     """
 
-    __slots__ = ("is_lost", "ledger", "left", "lock_timeout_ms", "locked_until_ms", "node_id", "partition")
+    __slots__ = ("count", "is_lost", "ledger", "lock_timeout_ms", "locked_until_ms", "node_id", "partition")
 
     def __init__(
         self,
@@ -129,8 +127,8 @@ class Acquired:
     ) -> None:
         self.partition = partition
         self.node_id = node_id
-        self.left = count
-        self.locked_until_ms = locked_until_ms
+        self.count: Final = count
+        self.locked_until_ms: Final = locked_until_ms
         self.lock_timeout_ms = lock_timeout_ms
         self.ledger = ledger
         self.is_lost = False

@@ -70,7 +70,7 @@ class Settlements:
             if each.renewal is not None:
                 self._renewed(each, error, now_ms + (lock_timeout_ms or each.acquired.lock_timeout_ms))
                 continue
-            self._held.release(each.acquired, each.count)
+            self._held.release(each.acquired, each.first, each.count)
             if each.delivery is not None:
                 each.delivery.settled(error)
                 offsets.append(each.first)
@@ -96,11 +96,11 @@ class Settlements:
         assert each.renewal is not None, "checked by the caller"
         assert each.delivery is not None, "only records are renewed"
         if error is None:
-            each.acquired.locked_until_ms = max(each.acquired.locked_until_ms, locked_until_ms)
+            self._held.renewed(each.acquired, each.first, locked_until_ms)
             each.delivery.renewed(locked_until_ms)
             each.renewal.keep(None)
         else:
-            self._held.release(each.acquired, each.count)
+            self._held.lost(each.acquired, each.first)
             each.delivery.settled(error)
             each.renewal.fail(error)
 

@@ -182,6 +182,89 @@ def test_a_renewal_is_apart_from_a_fetch() -> None:
     assert not any(fetch.is_renew_ack for fetch in fetches(sharing))
 
 
+def test_a_renewal_is_about_one_record() -> None:
+    """The others of the response are not handed out once their locks have run out, and spoil no acknowledgement."""
+    sharing = Sharing()
+    sharing.broker.fill(place(), b"a")
+    sharing.broker.fill(place(), b"b")
+    (first,) = sharing.read(limit=1)
+    sharing.run(LOCK_MS - 1_000)
+    renewal = first._renew()
+    sharing.run(10)
+    assert renewal.is_kept
+    sharing.run(2_000)
+    (second,) = sharing.read(limit=1)
+    assert (second.record.offset, second.delivery_count) == (1, 2)
+    for delivery in (first, second):
+        delivery.accept()
+    assert [(each.offsets, each.error) for each in sharing.committed()] == [((0, 1), None)]
+    assert sharing.broker.refused == []
+
+
+def test_a_gap_is_not_renewed_with_a_record() -> None:
+    """The lock of an offset without a record runs out, and its acknowledgement spoils no other."""
+    sharing = Sharing()
+    sharing.broker.fill(place(), b"a")
+    sharing.broker.append(place(), 1, b"")
+    (first,) = sharing.read(limit=1)
+    sharing.run(LOCK_MS - 1_000)
+    renewal = first._renew()
+    sharing.run(2_000)
+    assert renewal.is_kept
+    sharing.reader.take()
+    first.accept()
+    assert [each.error for each in sharing.committed()] == [None]
+    assert sharing.broker.refused == []
+
+
+def test_a_record_whose_renewal_has_failed_does_not_count_twice() -> None:
+    sharing = filled(2, max_unacknowledged_records=1)
+    first, second = sharing.read()
+    sharing.broker.faults[place()] = [ErrorCode.INVALID_RECORD_STATE]
+    renewal = first._renew()
+    sharing.run(10)
+    with pytest.raises(BrokerError, match="INVALID_RECORD_STATE"):
+        renewal.wait()
+    first.acknowledged(AcknowledgeType.RELEASE)  # as a `with` block does when the error leaves it
+    sharing.run(200)
+    assert codes(sharing) == [ErrorCode.INVALID_RECORD_STATE]
+    sharing.broker.fill(place(), b"more")
+    assert sharing.read(timeout_ms=200) == [], "the second record is still held"
+    sharing.disconnect()
+    second.accept()
+    assert offsets(sharing.read()) == [0, 1, 2]
+    assert second.state is ShareDeliveryState.LOST
+    assert [each.share_session_epoch for each in fetches(sharing)] == [0, 0]
+    assert sharing.broker.applied == []
+
+
+def test_a_record_whose_renewal_outlives_the_other_locks_is_held() -> None:
+    sharing = filled(2, max_unacknowledged_records=2, request_timeout_ms=LOCK_MS)
+    handlers = sharing.simulation.handlers
+    usual = handlers[1, ShareAcknowledgeRequest]
+
+    def late(request: ShareAcknowledgeRequest, version: int) -> Later:
+        answer, later = usual(request, version), Later()
+        assert isinstance(answer, ShareAcknowledgeResponse)
+        sharing.simulation.at(2_000, lambda: later.answer(answer))
+        return later
+
+    first, second = sharing.read()
+    sharing.run(LOCK_MS - 1_000)
+    handlers[1, ShareAcknowledgeRequest] = late
+    renewal = first._renew()
+    sharing.read(timeout_ms=1_500)
+    sharing.run(1_000)
+    handlers[1, ShareAcknowledgeRequest] = usual
+    assert renewal.is_kept
+    assert (first.state, second.state) == (ShareDeliveryState.ACQUIRED, ShareDeliveryState.LOST)
+    sharing.disconnect()
+    first.accept()
+    sharing.run(200)
+    assert first.state is ShareDeliveryState.LOST
+    assert codes(sharing) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_an_acknowledgement_replaces_a_renewal_that_was_not_sent() -> None:
     sharing = filled()
     first = sharing.read()[0]

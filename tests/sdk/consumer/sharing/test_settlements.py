@@ -80,7 +80,7 @@ def test_renewals() -> None:
     assert one.renewal is not None
     bench.settlements.settle(T0, [one], None, 5_000, 60_000)
     assert one.renewal.is_kept
-    assert (delivery.locked_until_ms, bench.acquired.locked_until_ms) == (65_000, 65_000)
+    assert (delivery.locked_until_ms, bench.acquired.locked_until_ms) == (65_000, 31_000)
     assert (bench.outcomes, bench.held.count) == ([], 10)
     renewal = delivery._renew()
     again = bench.ledger.given.pop()
@@ -89,6 +89,17 @@ def test_renewals() -> None:
         renewal.wait()
     assert delivery.state is ShareDeliveryState.LOST
     assert bench.held.count == 9
+    delivery.accept()
+    bench.settlements.settle(T0, [bench.ledger.given.pop()], ERROR, 6_000)
+    assert bench.held.count == 9, "it was subtracted when the renewal failed"
+    assert bench.held.expire(31_000) is None
+
+
+def test_a_renewed_record_counts_until_its_own_lock_runs_out() -> None:
+    bench = Bench()
+    _, one = bench.given(0, "_renew")
+    bench.settlements.settle(T0, [one], None, 5_000)
+    assert (bench.held.expire(31_000), bench.held.count) == (35_000, 1)
 
 
 def test_a_replaced_acknowledgement_hands_over_its_commits() -> None:
