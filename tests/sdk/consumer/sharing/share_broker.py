@@ -63,6 +63,7 @@ class ShareBroker:
         counts: how many times each offset was delivered.
         done: the offsets that are accepted, rejected or gaps.
         held: who holds each acquired offset.
+        granted: when the lock of each delivery of an offset runs out, or ran out, unless it ended early.
         sessions: the sessions, keyed by member id.
         applied: the acknowledgements that were applied, in order.
         refused: the codes of acknowledgements that were refused.
@@ -80,6 +81,7 @@ class ShareBroker:
         self.counts: Counter[tuple[Place, int]] = Counter()
         self.done: dict[tuple[Place, int], int] = {}
         self.held: dict[tuple[Place, int], _Held] = {}
+        self.granted: dict[tuple[Place, int, int], int] = {}
         self.sessions: dict[str, _Session] = {}
         self.applied: list[Applied] = []
         self.refused: list[ErrorCode] = []
@@ -218,6 +220,10 @@ class ShareBroker:
 
     # Records.
 
+    def _lock(self, member_id: str, key: tuple[Place, int]) -> None:
+        held = self.held[key] = _Held(member_id, self.clock_ms() + self.lock_ms)
+        self.granted[*key, self.counts[key]] = held.until_ms
+
     def _is_held(self, key: tuple[Place, int]) -> bool:
         held = self.held.get(key)
         if held is not None and held.until_ms <= self.clock_ms():
@@ -241,7 +247,7 @@ class ShareBroker:
             for offset in free:
                 key = place, offset
                 self.counts[key] += 1
-                self.held[key] = _Held(member_id, self.clock_ms() + self.lock_ms)
+                self._lock(member_id, key)
                 last = ranges[-1] if ranges else None
                 if last and last.last_offset == offset - 1 and last.delivery_count == self.counts[key]:
                     last.last_offset = offset
@@ -276,7 +282,7 @@ class ShareBroker:
             key = place, offset
             self.applied.append(Applied(member_id, place, offset, type, self.counts[key]))
             if type == AcknowledgeType.RENEW:
-                self.held[key] = _Held(member_id, self.clock_ms() + self.lock_ms)
+                self._lock(member_id, key)
                 continue
             del self.held[key]
             if type in (ACKNOWLEDGE_GAP, AcknowledgeType.ACCEPT, AcknowledgeType.REJECT):

@@ -1,12 +1,13 @@
 """A share consumer acknowledges each record at most once, and soon after any trouble it behaves like a new one.
 
 Goal: whatever happens to sessions, locks, leaders and connections, no acknowledgement is applied twice, none is sent
-    for a session that the consumer knows to be lost, and every acknowledgement ends once.
+    for a session or a lock that the consumer knows to be lost, every acknowledgement ends once, and a record counts as
+    held exactly as long as its own lock.
 
 Method: run stories about reads, acknowledgements, renewals, commits, lost sessions and moved partitions with two
-simulated brokers that check sessions and locks as Kafka's do. Once all faults are repaired, everything must be read,
-accepted and confirmed. Then run one more story with the used consumer and a new one that has the same brokers, side by
-side.
+simulated brokers that check sessions and locks as Kafka's do, and that remember how long each lock was granted for.
+Once all faults are repaired, everything must be read, accepted and confirmed. Then run one more story with the used
+consumer and a new one that has the same brokers, side by side.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import AcknowledgeType
+from kafkawire.sdk.protocol.tables.enums import INITIAL_SHARE_SESSION_EPOCH, AcknowledgeType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.consumer.sharing.share_broker import ShareBroker
+from tests.sdk.consumer.sharing.share_broker import Place, ShareBroker
 from tests.sdk.consumer.sharing.sharing import MEMBER, Sharing, place
 from tests.sdk.simulation import SILENT, Later, Silent
 from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
@@ -56,11 +57,14 @@ KINDS: Kinds = {
     "break": (nodes,),
     "codes": (numbers, st.lists(st.sampled_from(ACKNOWLEDGE_CODES), max_size=2)),
     "commit": (st.sampled_from([50, 1_000, 10_000]),),
+    "fail to renew": (which,),
     "fetch codes": (numbers, st.lists(st.sampled_from(FETCH_CODES), max_size=2)),
     "fill": (numbers, st.integers(1, 4)),
     "fill more": (numbers, st.integers(1, 4)),
+    "fill with nothing": (numbers,),
     "forget session": (nodes,),
     "move": (numbers,),
+    "outlast": (which,),
     "pass": (st.sampled_from([1, 7, 60, 200]),),
     "pass on": (st.sampled_from([50, 700, 2_500, LOCK_MS]),),
     "read": (st.integers(1, 5),),
@@ -104,12 +108,13 @@ class Scene(Sharing):
         self._seen = [0, 0, 0]
 
     def answered(self, node_id: int, request: Any, version: int) -> Message | Later | Silent:
-        """Check that no acknowledgement is sent again after it was applied."""
+        """Check that no acknowledgement is sent again after it was applied, or without a session or a lock."""
         if node_id in self.silent:
             return SILENT
         broker = self.brokers[node_id]
         applied: set[Any] = set()
         if _content(node_id, request):
+            assert request.share_session_epoch != INITIAL_SHARE_SESSION_EPOCH, "the session of its records is lost"
             applied = {
                 (each.place, each.offset, each.delivery_count)
                 for each in broker.applied
@@ -122,6 +127,8 @@ class Scene(Sharing):
                         where = topic.topic_id, each.partition_index
                         count = broker.counts[where, offset]
                         assert (where, offset, count) not in applied, f"offset {offset} was sent again"
+                        is_locked = self._granted_until_ms(where, offset, count) > self.now_ms
+                        assert is_locked, f"the lock of offset {offset} is known to have run out"
         return super().answered(node_id, request, version)
 
     def act(self, step: Step) -> None:
@@ -157,6 +164,23 @@ class Scene(Sharing):
             with suppress(KafkaWireError):
                 self.renewals.append(delivery._renew())
 
+    def _fail_to_renew(self, which: int) -> None:
+        delivery = self._choose(which)
+        if delivery is not None:
+            number = delivery.record.partition
+            self._codes(number, [ErrorCode.INVALID_RECORD_STATE])
+            self._renew(which)
+            self.run(3 * LATENCY_MS)
+            self._codes(number, [])
+
+    def _outlast(self, which: int) -> None:
+        """Renew a lock shortly before it runs out, and let the others run out."""
+        delivery = self._choose(which)
+        if delivery is not None:
+            self.run(max(delivery.lock_left_ms - 500, 0))
+            self._renew(which)
+            self.run(1_000)
+
     def _assign(self, numbers: list[int]) -> None:
         known = self.partitions
         chosen = {partition: known[partition] for partition in known if partition.partition in numbers}
@@ -179,6 +203,10 @@ class Scene(Sharing):
 
     def _fill(self, number: int, count: int) -> None:
         self.brokers[self.leaders[number]].fill(place(number), *[b"x"] * count)
+
+    def _fill_with_nothing(self, number: int) -> None:
+        """Append an offset whose record was removed by compaction."""
+        self.brokers[self.leaders[number]].append(place(number), 1, b"")
 
     def _forget_session(self, node_id: int) -> None:
         self.brokers[node_id].disconnect(MEMBER)
@@ -212,6 +240,11 @@ class Scene(Sharing):
 
     # Invariants.
 
+    def _granted_until_ms(self, where: Place, offset: int, delivery_count: int) -> int:
+        """Return until when the consumer may think that a record is locked: it hears of a lock a moment later."""
+        key = where, offset, delivery_count
+        return max(broker.granted.get(key, 0) for broker in self.brokers.values()) + LATENCY_MS
+
     def _check_locks(self, taken: list[ShareDelivery[Any, Any]]) -> None:
         """Each record is handed out while this consumer holds its lock, unless only the broker knows otherwise."""
         for delivery in taken:
@@ -240,7 +273,14 @@ class Scene(Sharing):
                 assert confirmed[where] == self.given[index], f"{delivery} was not {self.given[index].name}"
         for deadline_ms, commit in self.commits:
             assert commit.done or self.now_ms <= deadline_ms
-        assert self.planner._held.count >= 0
+        held_count = 0
+        for delivery in self.handed:
+            record, until_ms = delivery.record, delivery.locked_until_ms
+            granted_ms = self._granted_until_ms(place(record.partition), record.offset, delivery.delivery_count)
+            assert until_ms <= granted_ms, f"{delivery}: no broker has locked it for so long"
+            is_over = delivery.state in (ShareDeliveryState.CONFIRMED, ShareDeliveryState.LOST)
+            held_count += not is_over and until_ms > self.now_ms
+        assert self.planner._held.count >= held_count, "records were forgotten that are still held"
         ended = Counter(offset for outcome in self.outcomes for offset in outcome.offsets)
         assert ended.total() <= len(self.given), "an acknowledgement has ended twice"
 
@@ -300,6 +340,8 @@ def _content(node_id: int, request: Any) -> str:
 @example([("fill", 0, 2), ("read", 5), ("renew", 0), ("accept", 0), ("break", 1), ("pass", 200)], [])
 @example([("fill", 2, 1), ("read", 5), ("break", 1), ("read", 2), ("reject", 0), ("release", 0)], [])
 @example([("fill", 2, 1), ("read", 5), ("break", 1), ("read", 2), ("reject", 1), ("release", 0)], [])
+@example([("fill", 0, 1), ("fill", 0, 1), ("read", 1), ("outlast", 0), ("read", 1), ("accept", 0), ("accept", 0)], [])
+@example([("fill", 0, 2), ("read", 5), ("fail to renew", 0), ("release", 0), ("pass", 200)], [])
 @run_stories(60)
 def test_a_share_consumer_recovers(story: list[Step], then: list[Step]) -> None:
     used = Scene()
