@@ -290,7 +290,9 @@ class ShareConsumer(Hinting, Generic[Key, Value], hints=SHARE_CONSUMER):
         return self._topics
 
     async def subscribe(self, *topics: str | Iterable[str]) -> None:
-        """Replace the subscription, at any time; records of other topics that were already acquired are released.
+        """Replace the subscription, at any time; acquired records of other topics are released by the next reads.
+
+        Deliveries that were handed out can still be acknowledged.
 
         Args:
             topics: the topics to read from now on, as separate arguments or in one list.

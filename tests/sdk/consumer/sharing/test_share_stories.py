@@ -245,6 +245,17 @@ class Scene(Sharing):
         key = where, offset, delivery_count
         return max(broker.granted.get(key, 0) for broker in self.brokers.values()) + LATENCY_MS
 
+    def _unread_count(self) -> int:
+        """Return how many acquired offsets the reader has not handed out or acknowledged, and still holds."""
+        opened = self.reader._records
+        count = sum(each.state is ShareDeliveryState.ACQUIRED for each in self.reader._ready)
+        for fetched in self.queue._items:
+            acquired = fetched.acquired
+            if not acquired.is_lost and acquired.locked_until_ms > self.now_ms:
+                ranges = opened._ranges if opened is not None and opened.fetched is fetched else fetched.ranges
+                count += sum(each.last - each.first + 1 for each in ranges)
+        return count
+
     def _check_locks(self, taken: list[ShareDelivery[Any, Any]]) -> None:
         """Each record is handed out while this consumer holds its lock, unless only the broker knows otherwise."""
         for delivery in taken:
@@ -273,7 +284,7 @@ class Scene(Sharing):
                 assert confirmed[where] == self.given[index], f"{delivery} was not {self.given[index].name}"
         for deadline_ms, commit in self.commits:
             assert commit.done or self.now_ms <= deadline_ms
-        held_count = 0
+        held_count = self._unread_count()
         for delivery in self.handed:
             record, until_ms = delivery.record, delivery.locked_until_ms
             granted_ms = self._granted_until_ms(place(record.partition), record.offset, delivery.delivery_count)
