@@ -179,11 +179,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return result_of(self._inner.partitions_for, topic)
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Suspend reading from these partitions; see `kafkawire.Consumer.pause`."""
+        """Suspend reading from each given partition; see `kafkawire.Consumer.pause`."""
         self._inner.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Resume reading from paused partitions; see `kafkawire.Consumer.resume`."""
+        """Resume reading from paused or stopped partitions; see `kafkawire.Consumer.resume`."""
         self._inner.resume(*partitions)
 
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
@@ -223,7 +223,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def committed(
         self, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets; see `kafkawire.Consumer.committed`."""
+        """Return the committed offsets of the given partitions; see `kafkawire.Consumer.committed`."""
         return result_of(self._inner.committed, *partitions)
 
     def commit(
@@ -235,11 +235,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         result_of(self._inner.commit, offsets, timeout_ms)
 
     def beginning_offsets(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset of the first record of each partition."""
+        """Return the offset of the first record of each given partition, or of all assigned ones if none is given."""
         return result_of(self._inner.beginning_offsets, *partitions)
 
     def end_offsets(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition."""
+        """Return the offset after the last record of each given partition, or of all assigned ones if none is given."""
         return result_of(self._inner.end_offsets, *partitions)
 
     def offsets_for_times(

@@ -287,11 +287,12 @@ class FetchPlanner:
         """Pause a partition after a failure of any kind."""
         if is_denial(error):
             fetch.attempts.denied(error, now_ms)
+            subject, write = "denied", self._lines.error
         else:
             fetch.attempts.failed(error, now_ms)
+            subject, write = "retry", self._lines.warning
         self.consider(fetch, now_ms)
-        subject = "retry", fetch.partition.topic
-        self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
+        write((subject, fetch.partition.topic), now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
 
     def succeeded(self, fetch: PartitionFetch) -> None:
         """Start over after a success: the next failure counts as the first."""
