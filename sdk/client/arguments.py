@@ -44,7 +44,6 @@ __all__ = [
     "given_several",
     "is_several",
     "is_text",
-    "is_text_or_mapping",
 ]
 
 #: The largest partition number or node id; both take 4 bytes on the wire.
@@ -97,8 +96,9 @@ def checked_text(what: str, given: object) -> str:
         LocalProtocolError: the value is not a string.
     """
     if not isinstance(given, str):
-        advice = "; pass its keys, as a list" if isinstance(given, Mapping) else pass_its(given, (what, "name"))
-        raise LocalProtocolError(f"{what}: expected a string, got {quoted(given, 100)}{advice}")
+        raise LocalProtocolError(
+            f"{what}: expected a string, got {quoted(given, 100)}{pass_its(given, (what, 'name'))}"
+        )
     return given
 
 
@@ -116,17 +116,13 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
 def is_several(given: object) -> TypeGuard[Iterable[Any]]:
     """Return whether a value is an iterable of values, and neither text, nor a mapping, nor a named tuple."""
-    return isinstance(given, Iterable) and not is_text_or_mapping(given) and not _is_named_tuple(given)
+    is_one = is_text(given) or isinstance(given, Mapping) or _is_named_tuple(given)
+    return isinstance(given, Iterable) and not is_one
 
 
 def is_text(given: object) -> bool:
     """Return whether a value is a string, or bytes meant as a string: a single value, not an iterable of characters."""
     return isinstance(given, str | bytes | bytearray | memoryview)
-
-
-def is_text_or_mapping(given: object) -> bool:
-    """Return whether a value is text, or a mapping, whose keys may be names but may also be anything else."""
-    return is_text(given) or isinstance(given, Mapping)
 
 
 def _is_named_tuple(given: object) -> bool:
@@ -138,12 +134,12 @@ def checked_names(what: str, given: tuple[Any, ...]) -> list[str]:
 
     Args:
         what: the kind of name, for the error.
-        given: the values, as separate arguments or as one iterable.
+        given: the values, as separate arguments or as one iterable, such as a mapping with names as its keys.
 
     Raises:
         LocalProtocolError: a name is not a string.
     """
-    return [checked_text(what, name) for name in given_several(given, is_text_or_mapping)]
+    return [checked_text(what, name) for name in given_several(given, is_text)]
 
 
 def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkawire.sdk.client.arguments import checked_text, given_several, is_text_or_mapping
+from kafkawire.sdk.client.arguments import checked_text, given_several, is_text
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.groups.subscription import Subscription
@@ -32,7 +32,7 @@ def choose_topics(
     for name, given in (("pattern", pattern), ("excluded_pattern", excluded_pattern)):
         if given is not None:
             checked_text(name, given)
-    names = checked_topics(given_several(topics, is_text_or_mapping))
+    names = checked_topics(given_several(topics, is_text))
     if pattern is not None and excluded_pattern is not None:
         raise ConfigurationError("excluded_pattern", excluded_pattern, f"cannot be combined with pattern={pattern!r}")
     if excluded_pattern is None:

@@ -21,7 +21,7 @@ from kafkawire.sdk.client.arguments import (
     checked_number,
     checked_timeout_ms,
     given_several,
-    is_text_or_mapping,
+    is_text,
 )
 from kafkawire.sdk.client.method_hints import SHARE_CONSUMER, Hinting
 from kafkawire.sdk.client.options import ShareConsumerOptions, read_options
@@ -403,7 +403,7 @@ class ShareStream(AsyncIterator[ShareDelivery[Key, Value]]):
 
 
 def _names(topics: tuple[Any, ...]) -> frozenset[str]:
-    names = checked_topics(given_several(topics, is_text_or_mapping))
+    names = checked_topics(given_several(topics, is_text))
     if not names:
         raise LocalProtocolError("subscribe: expected topics")
     return frozenset(names)
