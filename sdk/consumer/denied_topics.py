@@ -23,7 +23,7 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class DeniedTopics:
-    """The topics that a consumer wants to read and may not describe.
+    """The topics that a consumer wants to read but is not allowed to describe.
 
     Args:
         metadata: the metadata, with the errors of topics.

@@ -489,7 +489,7 @@ class Router:
     ) -> None:
         """Apply a failure to a target's calls: calls without retries end; if the error is final, all calls end.
 
-        If the target is absent from the cluster, so do those that have waited for it for their `absent_ms`.
+        If the target is absent from the cluster, calls that have waited for it for their `absent_ms` end, too.
         """
         if bucket.judged_ms >= happened_ms:
             return

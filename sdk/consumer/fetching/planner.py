@@ -173,7 +173,7 @@ class FetchPlanner:
         self._queue.fail(error)
 
     def subscribe(self, topics: frozenset[str], *, keeps_known: bool) -> None:
-        """Report it if access to these topics is denied.
+        """Report denied access to these topics.
 
         Args:
             topics: the topics, which may have no partitions.
