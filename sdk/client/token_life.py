@@ -16,9 +16,6 @@ __all__ = ["expires_ms"]
 #: The number of parts of a signed token (JWS).
 _PARTS = 3
 
-#: The letters of base64 in the form for URLs that differ from the usual ones.
-_USUAL = str.maketrans("-_", "+/")
-
 
 def expires_ms(token: Secret) -> float | None:
     """Return when a token expires, in ms since the epoch; None if the token does not say so in a known way."""
@@ -26,7 +23,7 @@ def expires_ms(token: Secret) -> float | None:
     if len(parts) != _PARTS:
         return None
     try:
-        claims = json.loads(base64.b64decode(parts[1].translate(_USUAL) + "=" * (-len(parts[1]) % 4)))
+        claims = json.loads(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), b"-_"))
     except (ValueError, RecursionError):
         return None
     seconds = claims.get("exp") if isinstance(claims, dict) else None
