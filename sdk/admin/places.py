@@ -28,13 +28,10 @@ from kafkawire.sdk.routing.requests import carries, coordinator, error_text, fin
 from kafkawire.sdk.routing.router import NOT_IN_CLUSTER
 from kafkawire.sdk.transport.driver_interface import Versions
 
-__all__ = ["ANY_NODE", "MISSING_MS", "Anywhere", "Coordinators", "Leaders", "Nodes"]
+__all__ = ["ANY_NODE", "Anywhere", "Coordinators", "Leaders", "Nodes"]
 
 #: Stands for the node id of items that any broker takes.
 ANY_NODE: Final = -1
-
-#: How long a missing partition or broker is waited for: brokers learn of a new one in less than a second.
-MISSING_MS: Final = ABSENT_MS
 
 
 class Anywhere(Generic[Item]):
@@ -71,7 +68,7 @@ class Nodes(Generic[Item]):
             await self._operations.describe((), deadline_ms=deadline_ms)
         for node_id in placed.nodes.keys() - self._operations.router.metadata.brokers.keys() - {ANY_NODE}:
             error = ConnectFailed(Node(node_id), NOT_IN_CLUSTER)
-            is_late = monotonic_ms() - self._begun_ms >= MISSING_MS
+            is_late = monotonic_ms() - self._begun_ms >= ABSENT_MS
             (placed.refused if is_late else placed.errors).update(dict.fromkeys(placed.nodes.pop(node_id), error))
         return placed
 
@@ -106,7 +103,7 @@ class Leaders:
             of_topic = metadata.errors.get(partition.topic)
             text = error_text(f"partition {partition}", metadata.absence(partition))
             error = BrokerError(code if of_topic is None else of_topic, text)
-            is_late = known is None and of_topic is None and monotonic_ms() - self._begun_ms >= MISSING_MS
+            is_late = known is None and of_topic is None and monotonic_ms() - self._begun_ms >= ABSENT_MS
             (placed.refused if is_late or of_topic in NO_SUCH_TOPIC else placed.errors)[partition] = error
         return placed
 

@@ -24,8 +24,8 @@ from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["ABSENT_MS", "NO_SUCH_TOPIC", "Operations"]
 
-#: How long a request waits for a broker that the cluster does not include: brokers learn of a new one in less than a
-#: second, and a wrong node id should not take as long as a broker that is down.
+#: How long a request waits for a broker that the cluster does not include, or for a partition that its topic does not
+#: have: brokers learn of new ones in less than a second, and a typo should not take as long as a broker that is down.
 ABSENT_MS: Final = 5_000
 
 #: Retriable when writing to a topic that is still being created, but final when asking about the topic.
