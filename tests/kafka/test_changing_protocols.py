@@ -2,8 +2,9 @@
 
 Method: keep a producer writing, and count each received record; none may be missing. No record may be repeated before
 the last KIP-848 member leaves. Then the group becomes a classic group, and its epoch becomes the generation; a member
-that has not reached that epoch rejoins without committing, and its last records may be repeated. Both brokers ask for
-frequent heartbeats, which carry the assignments of KIP-848 members.
+that has not reached that epoch rejoins without committing, and its last records may be repeated. The next member is
+replaced once the group is stable: one that leaves while it joins a new generation cannot commit in its former one, as
+with Kafka's own client. Both brokers ask for frequent heartbeats, which carry the assignments of KIP-848 members.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire import NewTopic, Producer
+from kafkawire import Admin, NewTopic, Producer
 from kafkawire.testing import Broker, BrokerKeywords
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
@@ -65,12 +66,12 @@ async def roll(bootstrap: str, kind: str) -> None:
     seen, ended = Seen(), asyncio.Event()
     classic: dict[str, Any] = {**KINDS[kind], "heartbeat_interval_ms": HEARTBEAT_MS}
     members = [Member(bootstrap, topic, seen, classic) for _ in range(3)]
-    async with Producer(bootstrap) as producer:
+    async with Producer(bootstrap) as producer, Admin(bootstrap) as admin:
         producing = asyncio.create_task(produce(producer, topic, ended))
         producing.add_done_callback(seen.note_end)
         for member in members:
             await member.start()
-        await shared(seen, members)
+        await shared(admin, topic, seen, members)
         for options in (KINDS["consumer"], classic):
             for left in (2, 1, 0):
                 if options is classic and not left:
@@ -78,7 +79,7 @@ async def roll(bootstrap: str, kind: str) -> None:
                 await members.pop(0).stop()
                 members.append(Member(bootstrap, topic, seen, options))
                 await members[-1].start()
-                await shared(seen, members)
+                await shared(admin, topic, seen, members)
         ended.set()
         count = await producing
     while len(seen.times) < count:
@@ -97,7 +98,10 @@ async def produce(producer: Producer, topic: str, ended: asyncio.Event) -> int:
     return count
 
 
-async def shared(seen: Seen, members: list[Member]) -> None:
-    """Wait until these members own all partitions, each of them its share."""
-    while sorted(len(each.consumer.assignment) for each in members) != [PARTITIONS // len(members)] * len(members):
+async def shared(admin: Admin, group: str, seen: Seen, members: list[Member]) -> None:
+    """Wait until these members own all partitions, each of them its share, and the group is stable."""
+    while (
+        sorted(len(each.consumer.assignment) for each in members) != [PARTITIONS // len(members)] * len(members)
+        or (await admin.describe_groups(group))[group].state != "Stable"
+    ):
         await seen.more()

@@ -500,7 +500,7 @@ def test_ids_of_brokers(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster", brokers=3) as cluster:
         with OtherBroker(cluster, tmp_path / "second") as second:
             assert second.process.wait(LIMIT_SECONDS) == 2
-            assert "broker.id='1': another broker has registered this id" in second.told
+            assert "broker.id='1': another broker is registered with this id" in second.told
             assert "Traceback" not in second.told
         with (
             OtherBroker(cluster, tmp_path / "first without id", without_id=True) as first,
