@@ -155,8 +155,11 @@ class TopicStore:
 
     def _take_all(self, topic: LocalTopic, logs: Mapping[int, PartitionLog]) -> None:
         """Add the logs of a topic's new partitions to the directory."""
+        config = self.directory.config_of(topic.configs)
         for number, log in logs.items():
             self.directory.take((topic.name, number), log)
+            if log.config != config:  # the defaults changed while it was being created
+                log.configure(config)
         self._register(topic)
 
     def delete(

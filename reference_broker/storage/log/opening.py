@@ -95,7 +95,8 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
         # The start may have moved since the truncation was decided.
         log_start_offset = start_offset if truncation.is_complete else max(start_offset, log_start_offset)
         recovery_point = min(recovery_point, cut_files(disk, folder, config, truncation).end_offset)
-    checkpoints = PartitionCheckpoints(log_start_offset, recovery_point, known_point is None and config.is_compacted)
+    # Its present configuration does not tell whether the log has ever been compacted.
+    checkpoints = PartitionCheckpoints(log_start_offset, recovery_point, may_have_gaps=known_point is None)
     opened, truncated_bytes = open_segments(disk, folder, config, checkpoints, is_clean=is_clean)
     segments = Segments(opened)
     end_offset = segments.last.next_offset

@@ -67,6 +67,20 @@ def test_defaults_of_the_broker(reopen):
     assert create_logs(store, "t", 1, {})[0].config.segment_bytes == 3_000_000
 
 
+def test_defaults_that_change_while_logs_are_created():
+    work, told = HeldWork(), []
+    store = on(MemoryDisk(), work)
+    store.create("t", 1, {"flush.ms": "9"}, told.append)
+    store.change_defaults({"retention.ms": "5"})
+    work.run()
+    store.add_partitions(told[0], 2, told.append)
+    store.change_defaults({"retention.ms": "6", "flush.ms": "8"})
+    assert [log.config.retention_ms for log in store.directory.of("t").values()] == [6]
+    work.run()
+    configs = [log.config for log in store.directory.of("t").values()]
+    assert [(config.retention_ms, config.flush_ms) for config in configs] == [(6, 9), (6, 9)]
+
+
 def test_crash_between_topic_file_and_folders(reopen, tmp_path):
     create(reopen(), "t", 3, {})
     for path in (tmp_path / "t-2").iterdir():

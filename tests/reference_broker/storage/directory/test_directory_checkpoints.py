@@ -254,10 +254,12 @@ def test_recovery_points_do_not_go_back_where_indexes_are_made_anew():
     assert [offset for offset, _, _ in entries_of(log)] == [0, 2, 3]
 
 
+@pytest.mark.parametrize("policy", ["compact", "delete"])
 @pytest.mark.parametrize("is_damaged", [False, True])
-def test_gaps_outlive_lost_recovery_points_and_the_next_checkpoint(is_damaged):
+def test_gaps_outlive_lost_recovery_points_and_the_next_checkpoint(is_damaged, policy):
     disk = MemoryDisk()
-    with_a_gap(disk)
+    store = with_a_gap(disk)
+    store.configure(store.topics["t"], {"cleanup.policy": policy}, lambda changed: None)
     path = "recovery-point-offset-checkpoint"
     write_file(disk, path, b"0\n") if is_damaged else disk.remove(path)
     for _ in range(2):
