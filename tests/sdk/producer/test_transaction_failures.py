@@ -15,6 +15,7 @@ from kafkawire.sdk.errors import (
     ProducerFenced,
     TransactionAborted,
 )
+from kafkawire.sdk.producer.topic_registry import ABSENT_MS
 from kafkawire.sdk.producer.transactions.machine import State
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -48,6 +49,25 @@ def test_a_failed_delivery_fails_the_commit(version: int) -> None:
     producer.send("t", b"again", partition=1)
     assert error_of(producer.commit()) is None
     assert producer.all_committed() == [b"again"]
+
+
+@BOTH
+def test_a_partition_that_does_not_exist_fails_the_commit_as_soon_as_its_record_fails(version: int) -> None:
+    """Java's producer waits in `send` for `max.block.ms` instead, and librdkafka does not wait for new partitions."""
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.send("t", b"good", partition=0)
+    bad = producer.send("t", b"bad", partition=99)
+    promise = producer.commit(ABSENT_MS - 100)
+    assert not bad.done
+    while not bad.done:
+        producer.run(100)
+    assert isinstance(outcome_of(bad), LocalProtocolError)
+    producer.run(100)
+    error = error_of(promise)
+    assert isinstance(error, TransactionAborted)
+    assert "the transaction cannot be committed: topic t has partitions 0 to 2, not 99" in str(error)
+    assert (producer.state, producer.all_committed()) == ("abort", [])
 
 
 @BOTH
