@@ -11,7 +11,7 @@ from typing import NoReturn, Self, SupportsIndex
 
 from kafkawire.sdk.protocol.values import quoted
 
-__all__ = ["HIDDEN", "Secret", "SecretBytes", "may_be_secret", "shown"]
+__all__ = ["HIDDEN", "Secret", "SecretBytes", "SecretText", "may_be_secret", "revealed", "shown"]
 
 #: What is shown in place of a secret.
 HIDDEN = "<hidden>"
@@ -36,7 +36,7 @@ class Secret:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = revealed(text)
 
     def reveal(self) -> str:
         """Return the secret string."""
@@ -74,6 +74,31 @@ class SecretBytes(bytes):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a secret cannot be pickled: pass it to the other process in another way")
+
+
+class SecretText(str):
+    """Text that neither `str`, `repr` nor formatting reveals, and that cannot be pickled; otherwise, it is like others.
+
+    For secrets that are kept among other values, such as configurations. `revealed` returns ordinary text.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+    def __format__(self, specification: str) -> str:
+        return format(HIDDEN, specification)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a secret cannot be pickled: pass it to the other process in another way")
+
+
+def revealed(text: str) -> str:
+    """Return ordinary text, even for a `SecretText`."""
+    return str.__str__(text)
 
 
 def may_be_secret(name: str) -> bool:

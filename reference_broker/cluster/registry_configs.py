@@ -19,14 +19,13 @@ from typing import Final, NamedTuple
 from kafkawire.reference_broker.cluster.controller.topic_changes import change_broker_config, change_topic_config
 from kafkawire.reference_broker.cluster.registry_failures import broker_error
 from kafkawire.reference_broker.cluster.startup import BrokerConfigs
-from kafkawire.reference_broker.config.broker_configs import base_of
+from kafkawire.reference_broker.config.broker_configs import held, is_password
 from kafkawire.reference_broker.config.config_values import InvalidConfig
 from kafkawire.reference_broker.config.topic_configs import check_topic_config
 from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, ConfigDone, ConfigListener, Revise
 from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigType
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import BROKER_CONFIG, TOPIC_CONFIG
 from kafkawire.sdk.registry.acls import default_acl
@@ -96,7 +95,7 @@ class RegistryConfigs:
         self._topics.update({name: usable_configs(name, configs) for name, configs in topics.items()})
         for resource, configs in zip(self._own, (own.defaults, own.own), strict=True):
             if configs:
-                self._brokers[resource.name] = configs
+                self._brokers[resource.name] = held(configs)
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
         return self.resources(kind).get(name, NO_CONFIGS)
@@ -147,7 +146,7 @@ class RegistryConfigs:
             yield from change_topic_config(resource.name, revise, self._acl)
         else:
             broker_id = int(resource.name) if resource.name else None
-            revised = _without_new_passwords(revise)
+            revised = _without_new_passwords(revise, is_for_all=not resource.name)
             yield from change_broker_config(broker_id, revised, self._acl, self._secret_acl)
         if self.follows(resource):
             try:
@@ -168,7 +167,7 @@ class RegistryConfigs:
         if resource.kind is _TOPIC:
             self._topics[resource.name] = after = usable_configs(resource.name, stored)
         elif stored:
-            self._brokers[resource.name] = after = stored
+            self._brokers[resource.name] = after = held(stored)
         else:
             self._brokers.pop(resource.name, None)
             after = NO_CONFIGS
@@ -190,15 +189,16 @@ def usable_configs(topic: str, stored: Mapping[str, str]) -> Mapping[str, str]:
     return usable
 
 
-def _without_new_passwords(revise: Revise) -> Revise:
+def _without_new_passwords(revise: Revise, *, is_for_all: bool) -> Revise:
     """Refuse changed passwords, which brokers could encode only with a shared secret (`password.encoder.secret`)."""
 
     def revised(before: Mapping[str, str]) -> Mapping[str, str]:
         after = revise(before)
         for name, value in after.items():
-            key = BROKER_CONFIGS.get(base_of(name))
-            if key is not None and key.type == ConfigType.PASSWORD and before.get(name) != value:
+            if is_password(name) and before.get(name) != value:
                 reason = f"Password encoder secret not configured, so {name} cannot be stored"
+                if is_for_all:
+                    reason = "Password config can be defined only at broker level"
                 raise BrokerError(ErrorCode.INVALID_CONFIG, reason)
         return after
 

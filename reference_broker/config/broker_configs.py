@@ -20,8 +20,9 @@ from kafkawire.sdk.protocol.tables.configs import (
     ConfigKey,
 )
 from kafkawire.sdk.protocol.tables.enums import ConfigSource, ConfigType
+from kafkawire.sdk.secret import SecretText
 
-__all__ = ["BrokerConfigs", "Setting", "base_of", "default_of", "without_listener"]
+__all__ = ["BrokerConfigs", "Setting", "base_of", "default_of", "held", "is_password", "without_listener"]
 
 #: The configurations that one mechanism on a listener can have: `listener.name.<listener>.<mechanism>.<configuration>`.
 _OF_MECHANISMS: Final = (
@@ -31,6 +32,11 @@ _OF_MECHANISMS: Final = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
+
+#: The types of configurations whose values must not be shown.
+_SENSITIVE: Final = (ConfigType.UNKNOWN, ConfigType.PASSWORD)
+
+_PASSWORDS: Final = tuple(key.name for key in BROKER_CONFIGS.values() if key.type == ConfigType.PASSWORD)
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -101,16 +107,33 @@ class BrokerConfigs:
 
     def is_sensitive(self, name: str) -> bool:
         """Return whether a value must not be shown: it is a password, or its configuration is unknown."""
-        return self.type_of(name) in (ConfigType.UNKNOWN, ConfigType.PASSWORD)
+        return self.type_of(name) in _SENSITIVE
 
     def type_of(self, name: str) -> ConfigType:
         """Return the type of a configuration; that of a listener has the type of the broker's."""
-        key = self.keys.get(base_of(name)) or RUNNING_BROKER_CONFIGS.get(name)
-        return ConfigType.UNKNOWN if key is None else key.type
+        return _type_of(name, self.keys)
 
     def is_read_only(self, name: str) -> bool:
         """Return whether a running broker keeps the value that it was started with."""
         return name in self.keys and (name not in BROKER_CONFIGS or BROKER_CONFIGS[name].is_read_only)
+
+
+def held(configs: Mapping[str, str]) -> dict[str, str]:
+    """Return dynamic configurations of brokers as they are kept in memory, in which nothing shows sensitive values."""
+    return {
+        name: SecretText(value) if _type_of(name, BROKER_CONFIGS) in _SENSITIVE else value
+        for name, value in configs.items()
+    }
+
+
+def is_password(name: str) -> bool:
+    """Return whether a configuration is a password; as in Kafka's `DynamicBrokerConfig`, its name's end decides."""
+    return name.endswith(_PASSWORDS)
+
+
+def _type_of(name: str, keys: Mapping[str, ConfigKey]) -> ConfigType:
+    key = keys.get(base_of(name)) or RUNNING_BROKER_CONFIGS.get(name)
+    return ConfigType.UNKNOWN if key is None else key.type
 
 
 def _synonyms(name: str) -> tuple[str, ...]:

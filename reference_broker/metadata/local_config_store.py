@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kafkawire.reference_broker.config.broker_configs import held
 from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, ConfigDone, ConfigListener, Revise
 from kafkawire.reference_broker.metadata.stored_entries import StoredEntries, quoted, unquoted
 from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS, DamagedFile
@@ -55,7 +56,7 @@ class LocalConfigStore:
 
         def entries(stored: Mapping[str, str]) -> Mapping[str, str]:
             nonlocal revised
-            revised = dict(revise(self.of(kind, name)))
+            revised = _held(kind, revise(self.of(kind, name)))
             others = {entry: value for entry, value in stored.items() if not entry.startswith(_entry(kind, name, ""))}
             return {**others, **{_entry(kind, name, config): value for config, value in revised.items()}}
 
@@ -75,13 +76,21 @@ class LocalConfigStore:
 
     def _read(self) -> None:
         kinds = {kind.name.lower(): kind for kind in _KEPT}
+        entries: dict[str, str] = {}
         for entry, value in self._stored.entries.items():
             kind, _, rest = entry.partition("/")
             name, slash, config = rest.partition("/")
             if kind not in kinds or not slash:
                 raise DamagedFile(self._stored.path, f"the entry {entry!r:.60} does not identify a configuration")
             resources = self._resources[kinds[kind]]
-            resources[unquoted(name)] = {**resources.get(unquoted(name), NO_CONFIGS), config: value}
+            own = _held(kinds[kind], {config: value})
+            resources[unquoted(name)] = {**resources.get(unquoted(name), NO_CONFIGS), **own}
+            entries[entry] = own[config]
+        self._stored.entries = entries
+
+
+def _held(kind: ConfigResourceType, configs: Mapping[str, str]) -> dict[str, str]:
+    return held(configs) if kind is ConfigResourceType.BROKER else dict(configs)
 
 
 def _entry(kind: ConfigResourceType, name: str, config: str) -> str:

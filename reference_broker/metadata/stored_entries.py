@@ -17,6 +17,7 @@ from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.services import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.secret import revealed
 from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["FILE_BYTES_MAX", "StoredEntries", "quoted", "unquoted"]
@@ -70,7 +71,7 @@ class StoredEntries:
         def prepare() -> Callable[[], None]:
             nonlocal revised
             revised = dict(revise(self.entries))
-            content = properties_content(revised)
+            content = properties_content({name: revealed(value) for name, value in revised.items()})
             if len(content) > FILE_BYTES_MAX:
                 reason = f"All {self._what} together would take more than {FILE_BYTES_MAX} bytes."
                 raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)

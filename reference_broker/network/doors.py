@@ -39,6 +39,7 @@ from kafkawire.reference_broker.work.background import Background
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.secret import revealed
 
 __all__ = ["Doors", "NewOutlet"]
 
@@ -201,7 +202,7 @@ class Doors:
         """Return the configurations that are for a listener's TLS, with secrets for passwords."""
         own = tuple(f"{PREFIX}{name.lower()}." for name in self._doors)
         names = [name for name in configs if _OF_TLS.fullmatch(name) and name.startswith(own)]
-        return {name: protected(name, configs[name]) for name in names}
+        return {name: protected(name, revealed(configs[name])) for name in names}
 
     def close(self) -> None:
         """End all TLS handshakes in progress, and the upkeep of mechanisms."""

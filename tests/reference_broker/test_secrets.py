@@ -31,10 +31,12 @@ from kafkawire import (
     UserScramCredentialUpsertion,
 )
 from kafkawire.reference_broker.server import Broker
-from kafkawire.sdk.errors import AuthenticationFailed
+from kafkawire.reference_broker.storage.disk.inodes import Inode
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError
 from kafkawire.sdk.protocol.scram import ScramCredential
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
-from kafkawire.sdk.secret import Secret, SecretBytes
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigType
+from kafkawire.sdk.secret import Secret, SecretBytes, SecretText
 from tests.certificates import KEY_PASSWORD, Certificates
 from tests.kafka.secure import unsecured_token
 from tests.reference_broker.http_client import ANY_PORT, status_of
@@ -42,6 +44,8 @@ from tests.reference_broker.http_client import ANY_PORT, status_of
 TIMEOUT_SECONDS = 60
 
 PLAIN, SCRAM, WRONG, TOKEN_KEY = "plain-7f1-word", "scram-7f2-word", "wrong-7f3-word", "token-7f4-key"
+
+DYNAMIC = "dynamic-7f5-word"
 
 _MODULES = "org.apache.kafka.common.security"
 
@@ -141,6 +145,7 @@ async def running(certificates: Certificates) -> AsyncIterator[Found]:
             )
         )
         await certified.list_topics()
+        await change_passwords(setup)
         errors = [
             await refusal(options | {"sasl_password": WRONG})
             for options in (plain, scram, with_token | {"sasl_scram_tokenauth": True})
@@ -149,6 +154,7 @@ async def running(certificates: Certificates) -> AsyncIterator[Found]:
             "password of PLAIN": PLAIN,
             "password of SCRAM": SCRAM,
             "wrong password": WRONG,
+            "dynamic password": DYNAMIC,
             "key of all tokens": TOKEN_KEY,
             "key of a token": token.hmac.reveal(),
             "key of a token, decoded": base64.b64decode(token.hmac.reveal()).decode("latin-1"),
@@ -159,6 +165,21 @@ async def running(certificates: Certificates) -> AsyncIterator[Found]:
         }
         clients = [setup, admin, producer, consumer, holder, certified]
         yield Found(broker, clients, errors, secrets, plain)
+
+
+async def change_passwords(admin: Any) -> None:
+    """Set passwords of the running broker under every kind of name; it refuses some of them."""
+    names = [name for name, key in BROKER_CONFIGS.items() if key.type == ConfigType.PASSWORD]
+    prefixes = ["", *(f"listener.name.{name}." for name in ("ssl", "sasl_plaintext.plain", "other", "dotted.name"))]
+    configs = [("1", f"{prefix}{name}") for prefix in prefixes for name in names] + [("1", "own"), ("", "own")]
+    reasons = []
+    for broker, name in configs:
+        try:
+            await admin.incremental_alter_configs(ConfigResourceType.BROKER, broker, {name: DYNAMIC})
+        except BrokerError as error:
+            reasons.append(str(error))
+    assert [reason for reason in reasons if DYNAMIC in reason] == []
+    assert reasons
 
 
 async def refusal(options: dict[str, Any]) -> BaseException:
@@ -206,6 +227,7 @@ _OF_PROGRAMS = (
     types.AsyncGeneratorType,
     asyncio.Task,
     asyncio.AbstractEventLoop,
+    Inode,  # the content of a file
     logging.Logger,
     logging.Handler,
     memoryview,
@@ -244,7 +266,7 @@ def shown_by_objects(found: Found) -> set[str]:
         if isinstance(holder, Secret):
             continue
         match value:
-            case SecretBytes():
+            case SecretBytes() | SecretText():
                 text = repr(value)
             case bytes() | bytearray():
                 text = bytes(value).decode("latin-1")
@@ -273,7 +295,7 @@ def is_ours(file: str) -> bool:
 
 async def answers(admin: Admin) -> str:
     """Return what a client can learn about users, tokens, and the configuration of the broker."""
-    configs = await admin.describe_configs(ConfigResourceType.BROKER, "1")
+    configs = [await admin.describe_configs(ConfigResourceType.BROKER, name) for name in ("1", "")]
     users = await admin.describe_user_scram_credentials()
     tokens = await admin.describe_delegation_tokens()
     return f"{configs} {users} {tokens}"
@@ -293,6 +315,7 @@ def test_nothing_with_a_secret_is_pickled(certificates: Certificates) -> None:
         ([bytearray(PLAIN.encode())], True),
         (functools.partial(print, PLAIN), True),
         (Secret(PLAIN), False),
+        ([SecretText(PLAIN)], False),
         ([ScramCredential(b"salt", PLAIN.encode(), b"", 4096)], True),
     ],
 )

@@ -14,7 +14,7 @@ import traceback
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.secret import HIDDEN, Secret, SecretBytes, shown
+from kafkawire.sdk.secret import HIDDEN, Secret, SecretBytes, SecretText, revealed, shown
 
 SECRET = Secret("hunter2")
 
@@ -33,6 +33,17 @@ def test_reveal() -> None:
 def test_it_is_not_pickled(protocol: int) -> None:
     with pytest.raises(TypeError, match="a secret cannot be pickled"):
         pickle.dumps({"sasl_password": SECRET}, protocol)
+
+
+def test_text_among_other_values_is_hidden_but_like_any_other() -> None:
+    text = SecretText("hunter2")
+    assert {str(text), repr(text), f"{text}", f"{text!r}", format(text)} == {HIDDEN}
+    assert (f"{text:>10}", f"{[text]}") == (f"  {HIDDEN}", f"[{HIDDEN}]")
+    assert ("hunter2" in {text}, json.dumps(text), text.encode()) == (True, '"hunter2"', b"hunter2")
+    for plain in (revealed(text), revealed("hunter2"), Secret(text).reveal()):
+        assert (type(plain), plain) == (str, "hunter2")
+    with pytest.raises(TypeError, match="a secret cannot be pickled"):
+        pickle.dumps(text)
 
 
 def test_it_has_no_attributes_to_dump() -> None:

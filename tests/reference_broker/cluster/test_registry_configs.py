@@ -15,7 +15,8 @@ from kafkawire.reference_broker.cluster.registry_configs import ConfigResource, 
 from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.image import MetadataImage, TopicImage
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.registry.acls import CREATOR_ACL, READ_ACL
@@ -185,13 +186,6 @@ REFUSED: dict[str, tuple[Callable[[Bench], object], ConfigResourceType, str, dic
     "damaged": (
         lambda bench: bench.put("/config/brokers/1", b"[]"), BROKER, "1", {}, ErrorCode.UNKNOWN_SERVER_ERROR
     ),
-    "password": (lambda _: None, BROKER, "1", {"ssl_key_password": "x"}, ErrorCode.INVALID_CONFIG),
-    "password of a listener": (
-        lambda _: None, BROKER, "1", {"listener_name_x_ssl_keystore_password": "x"}, ErrorCode.INVALID_CONFIG
-    ),
-    "password of a mechanism": (
-        lambda _: None, BROKER, "1", {"listener_name_x_plain_sasl_jaas_config": "x"}, ErrorCode.INVALID_CONFIG
-    ),
     "too large": (lambda _: None, BROKER, "1", {"x": "y" * 2**20}, ErrorCode.INVALID_REQUEST),
 }  # fmt: skip
 
@@ -217,10 +211,30 @@ def test_a_defect_of_a_change_is_an_error_for_the_client(registry: Bench) -> Non
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+@pytest.mark.parametrize(
+    ("broker", "reason"),
+    [("1", "Password encoder secret not configured"), ("", "Password config can be defined only at broker level")],
+)
+def test_no_password_gets_into_the_registry(registry: Bench, broker: str, reason: str) -> None:
+    """As in Apache Kafka 3.9 without `password.encoder.secret`; the end of the name decides, as there."""
+    writes = registry.writes()
+    for prefix in ("", "listener.name.x.", "listener.name.x.plain.", "listener.name.a.b.", "own."):
+        for name in (key.name for key in BROKER_CONFIGS.values() if key.type == ConfigType.PASSWORD):
+            error = registry.change(BROKER, broker, **{f"{prefix}{name}": "hunter2"})
+            assert error is not None
+            assert (error.code, reason in str(error)) == (ErrorCode.INVALID_CONFIG, True)
+            assert "hunter2" not in f"{error} {error!r}"
+    assert writes == []
+
+
 def test_a_password_that_kafka_wrote_stays(registry: Bench) -> None:
     registry.put("/config/brokers/1", b'{"version":1,"config":{"ssl.key.password":"encoded"}}')
     assert registry.change(BROKER, "1", log_retention_ms="1") is None
     assert registry.configs.of(BROKER, "1")["ssl.key.password"] == "encoded"
+    assert "encoded" not in str(registry.configs.of(BROKER, "1"))
+    assert registry.data("/config/brokers/1") == (
+        '{"version":1,"config":{"log.retention.ms":"1","ssl.key.password":"encoded"}}'
+    )
 
 
 def test_the_controller_moves_while_a_configuration_is_written(registry: Bench) -> None:

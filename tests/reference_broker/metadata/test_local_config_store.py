@@ -47,6 +47,21 @@ def test_what_is_changed_is_read_again() -> None:
         }  # fmt: skip
 
 
+def test_passwords_are_hidden_in_memory_and_read_again() -> None:
+    bench = BrokerBench(MemoryDisk())
+    passwords = {"listener.name.x.ssl.keystore.password": "hunter2=\\\n ", "own": "hunter2"}
+    for number in range(1, 4):
+        configs = bench.core.dynamic_configs
+        assert changed(configs, BROKER, "1", **passwords, **{"log.retention.ms": str(number)}) == [None]
+        own = configs.of(BROKER, "1")
+        assert own == {**passwords, "log.retention.ms": str(number)}
+        assert "hunter2" not in str(own)
+        assert f"'log.retention.ms': '{number}'" in str(own)
+        bench.crash()
+        again = bench.core.dynamic_configs.of(BROKER, "1")
+        assert (again, "hunter2" in str(again)) == (own, False)
+
+
 def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     """The file may contain passwords of key stores."""
     changed(BrokerBench(tmp_path / "data").core.dynamic_configs, BROKER, "1", a="1")
