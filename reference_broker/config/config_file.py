@@ -22,7 +22,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, parse_integer
 from kafkawire.sdk.storage.properties import Property, parse_properties
 
-__all__ = ["ConfigFile", "read_config"]
+__all__ = ["ConfigFile", "config_of", "read_config"]
 
 #: Names of options in other units, with the conversion factor; the first name present in a file is used.
 _TIMES: Final = (
@@ -58,7 +58,7 @@ class ConfigFile(NamedTuple):
     """The content of a configuration file.
 
     Attributes:
-        path: the file.
+        path: the file; empty if there is none.
         options: see `BrokerOptions` and `ClusterOptions`; keyed by Kafka's names, or by the names of options that Kafka
             does not have; also those of single listeners.
         data_dir: the folder for the broker's files; None if not given.
@@ -94,7 +94,19 @@ def read_config(path: str | Path) -> ConfigFile:
         ConfigurationError: a line is malformed, or a value is refused; the text names the file and the line.
         OSError: the file cannot be read.
     """
-    text = Path(path).read_bytes().decode(errors="replace")
+    return config_of(Path(path).read_bytes().decode(errors="replace"), path)
+
+
+def config_of(text: str, path: str | Path = "") -> ConfigFile:
+    """Return the content of a configuration file.
+
+    Args:
+        text: its text.
+        path: the file; empty if there is none, so that errors name only the options.
+
+    Raises:
+        ConfigurationError: see `read_config`.
+    """
     try:
         entries = {entry.name: entry for entry in parse_properties(text)}
     except ValueError as error:
@@ -152,7 +164,7 @@ def _of_cluster(path: str | Path, entries: Mapping[str, Property]) -> Mapping[st
 
 
 def _placed(path: str | Path, line: int, name: str, value: str, reason: str) -> ConfigurationError:
-    return ConfigurationError(f"{path}:{line}: {name}", value, reason)
+    return ConfigurationError(f"{path}:{line}: {name}" if path else name, value, reason)
 
 
 def _in_ms(path: str | Path, entry: Property, factor: int) -> str:

@@ -23,6 +23,8 @@ __all__ = ["ANY_HOSTS", "ListenerRoles", "read_listener_roles", "read_listeners"
 #: Hosts that stand for all of the machine's addresses; clients cannot connect to them.
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
+_PROTOCOL_MAP = "listener.security.protocol.map"
+
 _PORT: Option = number(0, 0, MAX_PORT)
 
 _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9_.\-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>[0-9]+)")
@@ -157,7 +159,7 @@ def _entries(option: str, text: str) -> dict[str, Address]:
 
 def _protocols(options: BrokerOptions) -> dict[str, str]:
     """Return the protocols in the map, keyed by the names of their listeners."""
-    option, text = "listener.security.protocol.map", options.listener_security_protocol_map
+    option, text = _PROTOCOL_MAP, options.listener_security_protocol_map
     protocols = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
@@ -178,7 +180,9 @@ def _protocol(options: BrokerOptions, name: str, protocols: Mapping[str, str]) -
         return protocols[name]
     known = ", ".join(protocols) or "none"
     reason = (
-        f"no security protocol is defined for the listener {name}; listener.security.protocol.map needs an entry "
+        f"no security protocol is defined for the listener {name}; {_PROTOCOL_MAP} needs an entry "
         f"{name}:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}, and has entries for {known}"
     )
+    if _PROTOCOL_MAP in options.given:
+        raise ConfigurationError(_PROTOCOL_MAP, options.listener_security_protocol_map, reason)
     raise ConfigurationError("listeners", options.listeners or name, reason)

@@ -5,6 +5,7 @@ Method: check the mapping; the functions that write and read its file have their
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,37 @@ def test_replicas_fit_on_the_brokers(brokers: int, replicas: str, in_sync: str) 
 def test_options_override_defaults() -> None:
     options = checked_options({"default.replication.factor": "1", "min.insync.replicas": "2"})
     assert broker_properties(1, "a:1", "z:1", Path("data"), 3, options).items() >= options.items()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:TLS"},
+            "listener.security.protocol.map='PLAINTEXT:TLS': 'PLAINTEXT:TLS' is not of the form NAME:PROTOCOL",
+        ),
+        (
+            {"listener.security.protocol.map": "EXTERNAL:SSL"},
+            "listener.security.protocol.map='EXTERNAL:SSL': no security protocol is defined for the listener PLAINTEXT",
+        ),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "security.inter.broker.protocol='SSL': unknown listener SSL; configured listeners: PLAINTEXT",
+        ),
+        (
+            {"listener.name.x.ssl.client.auth": "none"},
+            "listener.name.x.ssl.client.auth='none': unknown listener; the names in lower case are: plaintext",
+        ),
+        ({"num.partitions": "0"}, "num.partitions='0': "),
+        ({"log.retention.hours": "x"}, "log.retention.hours='x': expected an integer"),
+        ({"process.roles": "broker"}, "process.roles='broker': must not be given"),
+    ],
+)
+def test_options_that_a_broker_refuses_are_named_before_it_starts(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(text)}"):
+        checked_options(options)
+    if "process.roles" not in options:
+        assert checked_options(options, is_for_us=False) == options
 
 
 @pytest.mark.parametrize("name", ["broker.id", "zookeeper.connect", "listeners", "log.dirs", "log.dir"])

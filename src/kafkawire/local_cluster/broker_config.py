@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["broker_properties", "checked_options"]
 
@@ -46,19 +48,35 @@ _OWN: Final = frozenset(
 )
 
 
-def checked_options(options: Mapping[str, str]) -> dict[str, str]:
+def checked_options(options: Mapping[str, str], *, is_for_us: bool = True) -> dict[str, str]:
     """Return options for all brokers of a cluster.
 
     Args:
         options: the options, keyed by Kafka's names.
+        is_for_us: whether the brokers are kafkawire's, which would refuse wrong options only when they start.
 
     Raises:
-        ConfigurationError: the cluster itself sets one of them.
+        ConfigurationError: the cluster itself sets one of them, or its brokers would refuse one.
     """
     for name, value in options.items():
         if name in _OWN:
             raise ConfigurationError(name, value, "must not be given, because the cluster sets it for each broker")
+    if options and is_for_us:
+        _check(broker_properties(1, "127.0.0.1:9092", "127.0.0.1:2181", Path("data"), 1, options))
     return dict(options)
+
+
+def _check(properties: Mapping[str, str]) -> None:
+    """Check that a broker accepts its properties; see `checked_options`."""
+    # Imported here, since most clusters have no options, and their own processes run the brokers.
+    from kafkawire.reference_broker.config.config_file import config_of
+    from kafkawire.reference_broker.server import Broker
+
+    config = config_of(properties_content(properties).decode())
+    try:
+        Broker(config.data_dir, "", 0, handlers=(), wall_ms=now_ms, registry=None, **config.options)
+    except ConfigurationError as error:
+        raise config.placed(error) from None
 
 
 def broker_properties(

@@ -50,7 +50,7 @@ class Cluster:
         options: options for all brokers, keyed by the dotted names from Kafka's documentation.
 
     Raises:
-        ConfigurationError: an argument is invalid, or the cluster itself sets one of the options.
+        ConfigurationError: an argument is invalid, the cluster itself sets one of the options, or a broker refuses one.
     """
 
     def __init__(

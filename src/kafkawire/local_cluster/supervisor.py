@@ -111,7 +111,7 @@ class Supervisor:
             raise ConfigurationError("brokers", settings.brokers, f"expected 1 to {BROKERS_MAX}")
         if settings.zookeeper is not None:
             parse_connect("zookeeper", settings.zookeeper)
-        checked_options(settings.options)
+        checked_options(settings.options, is_for_us=settings.broker_command is None)
         self.folder: Final = folder
         self._settings = settings
         self._on_change = on_change
