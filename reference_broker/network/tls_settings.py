@@ -44,6 +44,9 @@ _CIPHER_PARTS: Final = (("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"), ("_CB
 #: The cipher suites of TLS 1.3, which Python cannot restrict.
 _SUITES_13: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
 
+#: Occurs in any text in PEM, and in no path.
+_PEM: Final = "-----BEGIN"
+
 #: The lines around a certificate in PEM.
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
@@ -162,6 +165,8 @@ class ListenerTls:
                 missing = "ssl.keystore.certificate.chain" if chain is None else "ssl.keystore.key"
                 raise self._unusable("is needed, too", missing)
             self._check_text("keystore", options.ssl_keystore_type, options.ssl_keystore_location)
+            self._check_pem("ssl.keystore.certificate.chain", chain)
+            self._check_pem("ssl.keystore.key", key)
             return chain.reveal(), options.ssl_key_password
         if options.ssl_keystore_location is None:
             if self._is_server:
@@ -176,6 +181,7 @@ class ListenerTls:
         options = self._options
         if options.ssl_truststore_certificates is not None:
             self._check_text("truststore", options.ssl_truststore_type, options.ssl_truststore_location)
+            self._check_pem("ssl.truststore.certificates", options.ssl_truststore_certificates)
             return options.ssl_truststore_certificates.reveal()
         location = options.ssl_truststore_location
         if location is None:
@@ -189,6 +195,11 @@ class ListenerTls:
             raise self._unusable("expected PEM, because the certificates are given as text", f"ssl.{store}.type")
         if location is not None:
             raise self._unusable("cannot be combined with certificates as text", f"ssl.{store}.location")
+
+    def _check_pem(self, name: str, text: Secret) -> None:
+        """Check that text is PEM: any other text would be read as the path of a file."""
+        if _PEM not in text.reveal():
+            raise self._unusable("expected text in PEM", name)
 
     def _pem(self, store: str, location: str, kind: str, password: Secret | None) -> str | None:
         if kind == "JKS":

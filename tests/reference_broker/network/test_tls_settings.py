@@ -178,6 +178,10 @@ def test_cipher_suites(certificates: Certificates) -> None:
           "ssl.keystore.location": "/nowhere"}, "ssl.keystore.location", "cannot be combined"),
         ({"ssl.keystore.key": "-----BEGIN x", "ssl.keystore.certificate.chain": "-----BEGIN x",
           "ssl.keystore.type": "PEM"}, "ssl.keystore.location", "cannot be used"),
+        ({"ssl.keystore.key": "-----BEGIN x", "ssl.keystore.certificate.chain": "/etc/passwd",
+          "ssl.keystore.type": "PEM"}, "ssl.keystore.certificate.chain", "expected text in PEM"),
+        ({"ssl.keystore.key": "/etc/passwd", "ssl.keystore.certificate.chain": "-----BEGIN x",
+          "ssl.keystore.type": "PEM"}, "ssl.keystore.key", "expected text in PEM"),
     ],
 )  # fmt: skip
 def test_unusable_key_stores(given: dict[str, Any], option: str, reason: str) -> None:
@@ -212,6 +216,8 @@ def test_a_key_store_without_a_usable_key(certificates: Certificates, tmp_path: 
     [
         ({"ssl.truststore.type": "PEM", "ssl.truststore.location": "/nowhere"}, "ssl.truststore.location", "No such"),
         ({"ssl.truststore.certificates": "x"}, "ssl.truststore.type", "expected PEM"),
+        ({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "/etc/passwd"}, "ssl.truststore.certificates",
+         "expected text in PEM"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "ssl.cipher.suites", "cannot be restricted"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", "ssl.enabled.protocols": "TLSv1.2"}, "ssl.cipher.suites",
          "no suite belongs to a version"),
