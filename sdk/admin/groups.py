@@ -124,8 +124,16 @@ async def describe_groups(
     return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), describe)
 
 
-async def delete_groups(operations: Operations, group_ids: Iterable[str]) -> ItemResults[str, None]:
-    """Delete groups without members; see `Admin.delete_groups`."""
+async def delete_groups(
+    operations: Operations, group_ids: Iterable[str], *, noun: str = "group"
+) -> ItemResults[str, None]:
+    """Delete groups without members; see `Admin.delete_groups`.
+
+    Args:
+        operations: sends the requests.
+        group_ids: the groups.
+        noun: what they are, for errors.
+    """
 
     async def delete(node_id: int, batch: list[str], deadline_ms: int) -> dict[str, KafkaWireError | None]:
         response = await operations.request(
@@ -138,8 +146,8 @@ async def delete_groups(operations: Operations, group_ids: Iterable[str]) -> Ite
         found: dict[str, KafkaWireError | None] = {}
         for each in response.results:
             is_done = each.error_code == ErrorCode.NONE
-            found[each.group_id] = None if is_done else BrokerError(each.error_code, f"group {each.group_id}")
-        return answered(response, found, batch, "group")
+            found[each.group_id] = None if is_done else BrokerError(each.error_code, f"{noun} {each.group_id}")
+        return answered(response, found, batch, noun)
 
     return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), delete)
 

@@ -1,7 +1,6 @@
 """Share groups: describe and delete them, and list, change and delete their start offsets.
 
-Each group has one coordinator, to which its requests go. Groups, partitions and topics fail independently of each
-other.
+The requests go to the coordinators of the groups. Groups, partitions and topics fail independently of each other.
 
 Source: KIP-932; Apache Kafka, `DescribeShareGroupsHandler`, `ListShareGroupOffsetsHandler`,
 `AlterShareGroupOffsetsHandler`, `DeleteShareGroupOffsetsHandler`, `DeleteShareGroupsHandler`.
@@ -14,7 +13,9 @@ from typing import Final
 
 from kafkawire.sdk.admin.authorized_operations import authorized_operations
 from kafkawire.sdk.admin.descriptions import Item, ItemResults
-from kafkawire.sdk.admin.item_batches import in_parallel
+from kafkawire.sdk.admin.groups import delete_groups
+from kafkawire.sdk.admin.item_batches import answered, in_batches
+from kafkawire.sdk.admin.places import Coordinators
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.share_group_descriptions import (
     ShareGroupDescription,
@@ -28,7 +29,7 @@ from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.routing.call import Coordinator
+from kafkawire.sdk.routing.call import Coordinator, Node
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import by_topic, check, error_text, lacking
 
@@ -52,21 +53,24 @@ async def describe_share_groups(
 ) -> ItemResults[str, ShareGroupDescription]:
     """Return share groups; see `Admin.describe_share_groups`."""
 
-    async def describe(group_id: str, deadline_ms: int) -> ShareGroupDescription:
-        def read(response: messages.ShareGroupDescribeResponse) -> None:
-            group = group_in(response, response.groups, group_id)
-            check(group.error_code, error_text(f"share group {group_id}", group.error_message))
-
+    async def describe(
+        node_id: int, batch: list[str], deadline_ms: int
+    ) -> dict[str, ShareGroupDescription | KafkaWireError]:
         response = await operations.request(
-            _coordinator(group_id),
-            versioned(messages.ShareGroupDescribeRequest([group_id], include_authorized_operations)),
+            Node(node_id),
+            versioned(messages.ShareGroupDescribeRequest(batch, include_authorized_operations)),
             messages.ShareGroupDescribeResponse,
-            read,
             deadline_ms=deadline_ms,
+            retries=False,
         )
-        return _description(group_in(response, response.groups, group_id))
+        found: dict[str, ShareGroupDescription | KafkaWireError] = {}
+        for group in response.groups:
+            text = error_text(f"share group {group.group_id}", group.error_message)
+            is_found = group.error_code == ErrorCode.NONE
+            found[group.group_id] = _description(group) if is_found else BrokerError(group.error_code, text)
+        return answered(response, found, batch, "share group")
 
-    return await in_parallel(operations, group_ids, describe)
+    return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), describe)
 
 
 async def list_share_group_offsets(
@@ -153,20 +157,7 @@ async def delete_share_group_offsets(
 
 async def delete_share_groups(operations: Operations, group_ids: Collection[str]) -> ItemResults[str, None]:
     """Delete share groups; see `Admin.delete_share_groups`."""
-
-    async def delete(group_id: str, deadline_ms: int) -> None:
-        def read(response: messages.DeleteGroupsResponse) -> None:
-            check(group_in(response, response.results, group_id).error_code, f"share group {group_id}")
-
-        await operations.request(
-            _coordinator(group_id),
-            versioned(messages.DeleteGroupsRequest([group_id])),
-            messages.DeleteGroupsResponse,
-            read,
-            deadline_ms=deadline_ms,
-        )
-
-    return await in_parallel(operations, group_ids, delete)
+    return await delete_groups(operations, group_ids, noun="share group")
 
 
 def _coordinator(group_id: str) -> Coordinator:

@@ -1,6 +1,6 @@
 """Streams groups (KIP-1071): describe them.
 
-Each group has one coordinator, to which its request goes, so groups fail independently of each other.
+Groups fail independently of each other.
 
 Source: KIP-1071; Apache Kafka, `DescribeStreamsGroupsHandler`.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kafkawire.sdk.admin.descriptions import ItemResults
-from kafkawire.sdk.admin.item_batches import in_parallel
+from kafkawire.sdk.admin.item_batches import answered, in_batches
+from kafkawire.sdk.admin.places import Coordinators
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.streams_group_descriptions import (
     StreamsGroupDescription,
@@ -21,11 +22,12 @@ from kafkawire.sdk.admin.streams_group_descriptions import (
     StreamsTopic,
 )
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.groups.requests import group_in
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables import enums
-from kafkawire.sdk.routing.call import Coordinator
-from kafkawire.sdk.routing.requests import check, error_text
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Node
+from kafkawire.sdk.routing.requests import error_text
 
 __all__ = ["describe_streams_groups"]
 
@@ -37,21 +39,24 @@ async def describe_streams_groups(
 ) -> ItemResults[str, StreamsGroupDescription]:
     """Return streams groups; see `Admin.describe_streams_groups`."""
 
-    async def describe(group_id: str, deadline_ms: int) -> StreamsGroupDescription:
-        def read(response: messages.StreamsGroupDescribeResponse) -> None:
-            group = group_in(response, response.groups, group_id)
-            check(group.error_code, error_text(f"streams group {group_id}", group.error_message))
-
+    async def describe(
+        node_id: int, batch: list[str], deadline_ms: int
+    ) -> dict[str, StreamsGroupDescription | KafkaWireError]:
         response = await operations.request(
-            Coordinator(enums.CoordinatorType.GROUP, group_id),
-            versioned(messages.StreamsGroupDescribeRequest([group_id])),
+            Node(node_id),
+            versioned(messages.StreamsGroupDescribeRequest(batch)),
             messages.StreamsGroupDescribeResponse,
-            read,
             deadline_ms=deadline_ms,
+            retries=False,
         )
-        return _description(group_in(response, response.groups, group_id))
+        found: dict[str, StreamsGroupDescription | KafkaWireError] = {}
+        for group in response.groups:
+            text = error_text(f"streams group {group.group_id}", group.error_message)
+            is_found = group.error_code == ErrorCode.NONE
+            found[group.group_id] = _description(group) if is_found else BrokerError(group.error_code, text)
+        return answered(response, found, batch, "streams group")
 
-    return await in_parallel(operations, group_ids, describe)
+    return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), describe)
 
 
 def _description(group: Response.DescribedGroup) -> StreamsGroupDescription:

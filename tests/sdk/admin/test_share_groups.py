@@ -109,34 +109,53 @@ def test_operations_that_were_not_requested() -> None:
 
 
 def test_groups_fail_on_their_own() -> None:
+    """One request asks about all groups of a coordinator; only one whose error may pass is asked about again."""
+    moving = [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+
+    def answer(name: str) -> Any:
+        code = {"missing": ErrorCode.GROUP_ID_NOT_FOUND, "moving": moving[0]}.get(name, ErrorCode.NONE)
+        return group(name, code, "no such group" if code else None)
+
     async def test(broker: StoringBroker, admin: Admin) -> None:
         def respond(request: Request) -> Message:
-            (name,) = request.message.group_ids
-            missing = name == "missing"
-            return Described(groups=[group(name, ErrorCode.GROUP_ID_NOT_FOUND if missing else 0, "no such group")])
+            names: list[str] = list(request.message.group_ids)
+            asked.append(names)
+            groups = [answer(name) for name in names]
+            moving.pop(0)
+            return Described(groups=groups)
 
         broker.responders[ApiKey.SHARE_GROUP_DESCRIBE] = respond
-        results = await admin.describe_share_groups(["a", "missing", "b", "a"])
-        assert list(results.values) == ["a", "b"]
+        results = await admin.describe_share_groups(["a", "missing", "moving", "a"])
+        assert list(results.values) == ["a", "moving"]
         assert code_of(results.errors["missing"]) is ErrorCode.GROUP_ID_NOT_FOUND
         assert "share group missing: no such group" in str(results.errors["missing"])
 
+    asked: list[list[str]] = []
     administering(test)
+    assert asked == [["a", "missing", "moving"], ["moving"]]
+
+
+def test_response_without_a_group() -> None:
+    async def test(admin: Admin) -> None:
+        results = await admin.describe_share_groups("g", "h")
+        assert list(results.values) == ["g"]
+        assert str(results.errors["h"]) == "the response to ShareGroupDescribe lacks share group h"
+
+    asking(ApiKey.SHARE_GROUP_DESCRIBE, Described(groups=[group("g")]), test)
 
 
 def test_deleting_groups() -> None:
-    async def test(broker: StoringBroker, admin: Admin) -> None:
-        def respond(request: Request) -> Message:
-            (name,) = request.message.groups_names
-            code = ErrorCode.NON_EMPTY_GROUP if name == "busy" else 0
-            return DeleteGroupsResponse(results=[DeleteGroupsResponse.DeletableGroupResult(name, code)])
+    def result(name: str) -> DeleteGroupsResponse.DeletableGroupResult:
+        return DeleteGroupsResponse.DeletableGroupResult(name, ErrorCode.NON_EMPTY_GROUP if name == "busy" else 0)
 
-        broker.responders[ApiKey.DELETE_GROUPS] = respond
+    async def test(admin: Admin) -> None:
         results = await admin.delete_share_groups("g", "busy")
         assert dict(results.values) == {"g": None}
-        assert code_of(results.errors["busy"]) is ErrorCode.NON_EMPTY_GROUP
+        assert str(results.errors["busy"]) == "NON_EMPTY_GROUP: share group busy"
 
-    administering(test)
+    response = DeleteGroupsResponse(results=[result("g"), result("busy")])
+    (request,) = asking(ApiKey.DELETE_GROUPS, response, test)
+    assert list(request.groups_names) == ["g", "busy"]
 
 
 def offsets(*partitions: Any, code: int = 0) -> DescribeShareGroupOffsetsResponse:

@@ -100,6 +100,28 @@ def test_groups_and_errors() -> None:
     administering(test)
 
 
+def test_one_request_for_each_coordinator() -> None:
+    """Only a group whose error may pass is asked about again."""
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
+
+    def answer(request: Request) -> Response:
+        names: list[str] = list(request.message.group_ids)
+        asked.append(names)
+        code = codes.pop(0)
+        return Response(
+            groups=[Response.DescribedGroup(code if each == "loading" else 0, None, each) for each in names]
+        )
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.STREAMS_GROUP_DESCRIBE] = answer
+        found = (await admin.describe_streams_groups("a", "loading", "b")).all()
+        assert list(found) == ["a", "loading", "b"]
+
+    asked: list[list[str]] = []
+    administering(test)
+    assert asked == [["a", "loading", "b"], ["loading"]]
+
+
 def test_group_without_topology() -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
         group = Response.DescribedGroup(0, None, "g", "Empty", topology=None)
