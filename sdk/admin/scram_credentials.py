@@ -6,6 +6,7 @@ Source: KIP-554; `KafkaAdminClient` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kafkawire.sdk.admin.descriptions import ItemResults
 from kafkawire.sdk.admin.releases import versioned
@@ -24,6 +25,7 @@ from kafkawire.sdk.protocol.tables.enums import ScramMechanism
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, CONTROLLER
 from kafkawire.sdk.routing.requests import check, error_text, lacking
+from kafkawire.sdk.transport.threads import in_thread
 from kafkawire.sdk.transport.timing import random_text
 
 __all__ = ["alter_user_scram_credentials", "describe_user_scram_credentials"]
@@ -68,13 +70,19 @@ async def alter_user_scram_credentials(
 ) -> ItemResults[str, None]:
     """Change the credentials of users; see `Admin.alter_user_scram_credentials`."""
     kind = messages.AlterUserScramCredentialsRequest
+    # One after the other, so that a call keeps only one thread busy, and none for long after it was cancelled.
+    upsertions = [
+        await in_thread(partial(_upsertion, each))
+        for each in alterations
+        if isinstance(each, UserScramCredentialUpsertion)
+    ]
     request = kind(
         [
             kind.ScramCredentialDeletion(each.user, each.mechanism)
             for each in alterations
             if not isinstance(each, UserScramCredentialUpsertion)
         ],
-        [_upsertion(each) for each in alterations if isinstance(each, UserScramCredentialUpsertion)],
+        upsertions,
     )
 
     def read(response: messages.AlterUserScramCredentialsResponse) -> None:
@@ -106,6 +114,7 @@ async def alter_user_scram_credentials(
 def _upsertion(
     alteration: UserScramCredentialUpsertion,
 ) -> messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
+    """Hash a password, which takes milliseconds."""
     password = alteration.password.reveal()
     salt = random_text().encode() if alteration.salt is None else alteration.salt
     return messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion(

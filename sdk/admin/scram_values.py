@@ -97,7 +97,7 @@ class UserScramCredentialDeletion(NamedTuple):
 #: A change to the credentials of a user.
 ScramAlteration: TypeAlias = UserScramCredentialUpsertion | UserScramCredentialDeletion
 
-#: The largest number of iterations to compute, which blocks the event loop; brokers accept fewer.
+#: The largest number of iterations to compute, which takes less than 0.1 s; brokers accept fewer.
 _ITERATIONS_MAX: Final = 100_000
 
 

@@ -5,6 +5,8 @@ Method: call a scripted in-memory broker with hand-built responses, then a real 
 
 from __future__ import annotations
 
+from threading import current_thread, main_thread
+
 import pytest
 
 from kafkawire import (
@@ -56,6 +58,29 @@ def test_what_is_sent() -> None:
             await admin.alter_user_scram_credentials(UserScramCredentialDeletion("carol", SHA_256))
 
     administering(test)
+
+
+def test_hashing_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords are hashed on another thread, one at a time."""
+    events: list[tuple[str, bool]] = []
+
+    def hashed(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+        events.append(("begins", current_thread() is main_thread()))
+        try:
+            return salted_password(mechanism, password, salt, iterations)
+        finally:
+            events.append(("ends", current_thread() is main_thread()))
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.ALTER_USER_SCRAM_CREDENTIALS] = lambda request: Altered(
+            results=[Result("alice", 0, None), Result("bob", 0, None)]
+        )
+        created = (UserScramCredentialUpsertion(user, SHA_256, "secret") for user in ("alice", "bob"))
+        assert (await admin.alter_user_scram_credentials(created)).all() == {"alice": None, "bob": None}
+
+    monkeypatch.setattr("kafkawire.sdk.admin.scram_credentials.salted_password", hashed)
+    administering(test)
+    assert events == [("begins", False), ("ends", False)] * 2
 
 
 def test_what_is_returned() -> None:
