@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.client.arguments import MAX_INT32, checked_number, is_several
-from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
@@ -47,8 +47,6 @@ MAX_HEADER_OVERHEAD_BYTES = 5 + 5
 FILL_ONE_AFTER_THE_OTHER = -1
 #: Stands in for a partition number that must still be chosen from the record's content.
 TO_BE_CHOSEN = -2
-
-timestamp = checked_time
 
 
 class Held:
@@ -139,6 +137,17 @@ def header_pairs(headers: HeadersInput) -> tuple[tuple[tuple[str, bytes | None],
         for name, value in record_headers(headers)
     )
     return pairs, sum(len(name.encode()) + len(value or b"") + MAX_HEADER_OVERHEAD_BYTES for name, value in pairs)
+
+
+def timestamp(given: Any) -> int:
+    """Check and return the timestamp of a record, in ms since the epoch, -1 for none.
+
+    Raises:
+        EncodeError: the timestamp is a bool, not an integer, below -1, or does not fit 64 bits.
+    """
+    if isinstance(given, bool):  # as for partitions, a flag in the wrong place
+        raise EncodeError("timestamp_ms", f"expected an integer, got {given}")
+    return checked_time(given)
 
 
 def check_callback(name: str, given: object) -> None:

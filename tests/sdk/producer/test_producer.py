@@ -86,6 +86,7 @@ def test_records_and_their_places() -> None:
         ({"key": [1, 2]}, "key: expected bytes, text or None, got list; pass the producer a"),
         ({"timestamp_ms": -2}, "timestamp_ms: -2 is not a time in ms"),
         ({"timestamp_ms": "now"}, "timestamp_ms: expected an integer"),
+        ({"timestamp_ms": True}, "timestamp_ms: expected an integer, got True"),
         ({"partition": -1}, "topic t has partitions 0 to 0, not -1"),
         ({"partition": 0.0}, "partition of t: expected an integer, got 0.0"),
     ],
