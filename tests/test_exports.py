@@ -28,6 +28,7 @@ import typer
 
 import kafkawire
 import kafkawire.errors
+import kafkawire.metrics
 import kafkawire.testing
 
 #: Modules that need a package missing from a plain install.
@@ -103,6 +104,19 @@ def test_face_declares_what_it_gives() -> None:
         if inspect.isclass(value) or inspect.isfunction(value):
             assert name in import_module(f"kafkawire.{kafkawire._HOMES[name]}").__all__
             assert inspect.getdoc(value)
+
+
+def test_isinstance_takes_every_class() -> None:
+    """This includes the protocols that applications implement, such as `RebalanceListener`."""
+    kinds = [getattr(module, name) for module in (kafkawire, kafkawire.metrics) for name in module.__all__]
+    refused = set()
+    for kind in kinds:
+        try:
+            if inspect.isclass(kind) and not typing.is_typeddict(kind):
+                isinstance(None, kind)
+        except TypeError:
+            refused.add(kind.__name__)
+    assert refused == set()
 
 
 def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:

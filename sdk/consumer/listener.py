@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import LocalProtocolError
@@ -25,6 +25,7 @@ __all__ = ["BlockingListenerCalls", "ListenerCalls", "RebalanceListener"]
 _METHODS: Final = {Assigned: "on_assigned", Revoking: "on_revoked", Lost: "on_lost"}
 
 
+@runtime_checkable
 class RebalanceListener(Protocol):
     """Called when partitions are assigned, revoked or lost; each method may be a coroutine function."""
 

@@ -9,7 +9,7 @@ Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 from kafkawire.sdk.routing.partitions import TopicPartition
@@ -65,6 +65,7 @@ ReplicaRacks = Mapping[str, Sequence[Collection[str]]]
 Assignment = dict[str, list[TopicPartition]]
 
 
+@runtime_checkable
 class Assignor(Protocol):
     """Assigns the partitions of a classic group to its members; pass your own as `assignors=[MyAssignor()]`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.metrics.catalogue import described
@@ -26,6 +26,7 @@ _TOTAL: Final = "_total"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
 
+@runtime_checkable
 class Measured(Protocol):
     """A started client."""
 

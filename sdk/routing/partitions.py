@@ -8,6 +8,9 @@ __all__ = ["OffsetAndMetadata", "OffsetAndTimestamp", "TopicIdPartition", "Topic
 class TopicPartition(NamedTuple):
     """One partition of one topic.
 
+    The values are not checked when it is created, which clients do for every record that is finished, but by every
+    method that takes a partition.
+
     Attributes:
         topic: the topic's name.
         partition: the partition's number, from 0.

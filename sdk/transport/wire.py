@@ -171,6 +171,7 @@ class LengthReceiver(Protocol):
 Receiver = TypeVar("Receiver", bound=FrameReceiver)
 
 
+@runtime_checkable
 class Network(Protocol):
     """A way to reach brokers."""
 
