@@ -1,5 +1,8 @@
 """Map names imported from other Kafka clients to their counterparts here, or to advice if there are none.
 
+`import kafkawire.admin` has no hint: Python looks for such a module without asking the package, and a module that only
+raises would end every program that imports all modules of a package, and would satisfy type checkers.
+
 Source: the public names of Apache Kafka 4.3 (Java), confluent-kafka 2.16, kafka-python 3.0, aiokafka 0.14.
 """
 
