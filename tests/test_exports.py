@@ -29,7 +29,9 @@ import typer
 import kafkawire
 import kafkawire.errors
 import kafkawire.metrics
+import kafkawire.sync
 import kafkawire.testing
+from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords
 
 #: Modules that need a package missing from a plain install.
 OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark", "kafkawire.otel": "opentelemetry"}
@@ -52,6 +54,7 @@ NO_TYPES = {
 }
 #: Classes whose constructors applications call.
 CREATED_BY_USERS = ("Admin", "Broker", "Consumer", "Producer", "ShareConsumer")
+CLIENTS = ("Admin", "Consumer", "Producer", "ShareConsumer")
 
 
 def public_modules() -> list[str]:
@@ -117,6 +120,17 @@ def test_isinstance_takes_every_class() -> None:
         except TypeError:
             refused.add(kind.__name__)
     assert refused == set()
+
+
+def test_annotations_can_be_evaluated(subtests: pytest.Subtests) -> None:
+    """The names in `kafkawire` and two more are enough, although the clients' modules do not import all of them."""
+    names = {name: getattr(kafkawire, name) for name in kafkawire.__all__}
+    names |= {"datetime": datetime.datetime, "BoundedRecords": BoundedRecords}
+    for kind in (getattr(module, name) for module in (kafkawire, kafkawire.sync) for name in CLIENTS):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name == "__init__" or not name.startswith("_"):
+                with subtests.test(name=f"{kind.__qualname__}.{name}"):
+                    typing.get_type_hints(method, localns=names)
 
 
 def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Self, Unpack
 
 from kafkawire.sdk.admin.arguments import (
     checked_choices,
@@ -100,7 +100,6 @@ from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Unpack
 
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,

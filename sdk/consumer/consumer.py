@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
@@ -49,7 +49,6 @@ from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Unpack
 
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore

@@ -12,7 +12,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, Unpack
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
@@ -33,8 +33,6 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName

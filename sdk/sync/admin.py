@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from kafkawire.sdk.admin.admin import SILENT_MS
 from kafkawire.sdk.admin.admin import Admin as AsyncAdmin
@@ -48,7 +48,6 @@ from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Unpack
 
     from kafkawire.sdk.admin.transaction_descriptions import (
         ActiveProducer,

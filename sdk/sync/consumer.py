@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -27,7 +27,6 @@ from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Unpack
 
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore

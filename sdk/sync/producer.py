@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, Unpack
 
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -22,8 +22,6 @@ from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName

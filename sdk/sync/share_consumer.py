@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from kafkawire.sdk.client.method_hints import SHARE_CONSUMER, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -23,8 +23,6 @@ from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from kafkawire.sdk.client.keywords import ShareConsumerKeywords
     from kafkawire.sdk.consumer.sharing.acquisitions import AcknowledgeOutcome
     from kafkawire.sdk.consumer.sharing.core import ShareConsumerCore

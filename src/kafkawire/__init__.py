@@ -1,6 +1,8 @@
 """Apache Kafka's wire and storage formats from one set of declarative schemas.
 
-The names below are loaded on first use: `import kafkawire` itself imports nothing.
+The names below are loaded on first use: `import kafkawire` itself imports nothing. The clients' modules do not import
+types that only annotations name. `typing.get_type_hints` of a method therefore needs them as `localns`:
+`{"datetime": datetime} | {name: getattr(kafkawire, name) for name in kafkawire.__all__}` has almost all.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
@@ -39,8 +39,6 @@ from kafkawire.sdk.transport.waiting import YieldTimer
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from kafkawire.sdk.client.keywords import ShareConsumerKeywords
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks
     from kafkawire.sdk.consumer.sharing.acquisitions import AcknowledgeOutcome
