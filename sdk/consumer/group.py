@@ -104,9 +104,10 @@ class Group:
         return self._router.knows(self.coordinator) if self._session is None else self._session.trouble() is None
 
     def trouble(self) -> Exception | None:
-        """Return the latest unresolved problem with the coordinator or ZooKeeper; None if there is none."""
+        """Return the latest unresolved problem with the coordinator, ZooKeeper or the membership; None without one."""
         session_trouble = None if self._session is None else self._session.trouble()
-        return session_trouble or self._router.coordinator_trouble(self.coordinator)
+        member_trouble = None if self.protocol is None else self.protocol.trouble
+        return session_trouble or self._router.coordinator_trouble(self.coordinator) or member_trouble
 
     def open(self, promise: Promise[None], now_ms: int) -> None:
         """Connect to ZooKeeper if the group uses it; the promise fails if that takes too long."""

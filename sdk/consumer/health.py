@@ -143,6 +143,8 @@ def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor
         return WaitsFor.METADATA if core.is_subscribed else WaitsFor.ASSIGNMENT
     protocol = core.group.protocol
     waits_for = _OF_STATE[protocol.state.value]
+    if waits_for in (WaitsFor.JOIN, WaitsFor.ASSIGNMENT) and is_denial(core.group.trouble()):
+        return WaitsFor.ACCESS
     return WaitsFor.COORDINATOR if waits_for is WaitsFor.JOIN and not core.group.has_coordinator() else waits_for
 
 

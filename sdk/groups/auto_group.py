@@ -57,6 +57,10 @@ class AutoGroup:
     def state(self) -> Enum:
         return self._group.state
 
+    @property
+    def trouble(self) -> KafkaWireError | None:
+        return self._group.trouble
+
     def start(self, now_ms: int) -> None:
         self._group.start(now_ms)
 

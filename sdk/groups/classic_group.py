@@ -25,7 +25,7 @@ from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance import Rebalance
-from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of
+from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of, unresolved
 from kafkawire.sdk.groups.requests import leave_group
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.log_limit import LogLimit
@@ -173,6 +173,10 @@ class ClassicGroup:
         offsets.member = self
 
     # GroupProtocol.
+
+    @property
+    def trouble(self) -> KafkaWireError | None:
+        return unresolved(self._join_attempts, self._assign_attempts, self._beat_attempts)
 
     def start(self, now_ms: int) -> None:
         self._is_started = self._keep_known(now_ms)

@@ -22,7 +22,7 @@ from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
-from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, refusal_of
+from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, refusal_of, unresolved
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
@@ -148,6 +148,10 @@ class ConsumerGroup:
         offsets.member = self
 
     # GroupProtocol.
+
+    @property
+    def trouble(self) -> KafkaWireError | None:
+        return unresolved(self._attempts)
 
     def start(self, now_ms: int) -> None:
         self._is_started = True

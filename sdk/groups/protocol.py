@@ -179,6 +179,8 @@ class GroupProtocol(Protocol):
         failure: why the membership has ended permanently; None if it has not.
         last_heartbeat_ms: when the coordinator last confirmed the membership; None if it has not done so yet.
         state: the member's state, as defined by its protocol.
+        trouble: why the member could not join, or why its last heartbeat failed; None if all is well, or has failed
+            only because of a rebalance. Any thread may ask.
     """
 
     @property
@@ -189,6 +191,9 @@ class GroupProtocol(Protocol):
 
     @property
     def state(self) -> Enum: ...
+
+    @property
+    def trouble(self) -> KafkaWireError | None: ...
 
     def start(self, now_ms: int) -> None:
         """Join the group."""

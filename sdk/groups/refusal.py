@@ -20,9 +20,9 @@ from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.groups.protocol import Reads
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.routing.retry import is_refusal
+from kafkawire.sdk.routing.retry import Attempts, is_refusal
 
-__all__ = ["ReportedErrors", "is_final", "is_news", "refusal_of"]
+__all__ = ["ReportedErrors", "is_final", "is_news", "refusal_of", "unresolved"]
 
 _FINAL: Final = frozenset(
     {
@@ -68,8 +68,17 @@ def is_final(error: KafkaWireError) -> bool:
 
 def is_news(error: KafkaWireError) -> bool:
     """Return whether to report a non-final error to the application."""
-    is_of_rebalance = isinstance(error, BrokerError) and error.code in _OF_REBALANCES
-    return not (error.retriable or is_of_rebalance or isinstance(error, Closed))
+    return not (error.retriable or _is_of_rebalance(error) or isinstance(error, Closed))
+
+
+def unresolved(*attempts: Attempts) -> KafkaWireError | None:
+    """Return the error of an attempt that has not succeeded since, unless such errors are part of a rebalance."""
+    errors = [each.last_error for each in attempts]
+    return next((error for error in errors if error is not None and not _is_of_rebalance(error)), None)
+
+
+def _is_of_rebalance(error: KafkaWireError) -> bool:
+    return isinstance(error, BrokerError) and error.code in _OF_REBALANCES
 
 
 class ReportedErrors:

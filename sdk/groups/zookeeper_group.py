@@ -24,7 +24,7 @@ from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
-from kafkawire.sdk.groups.refusal import ReportedErrors
+from kafkawire.sdk.groups.refusal import ReportedErrors, unresolved
 from kafkawire.sdk.groups.registry_work import RegistryWork, Work
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.groups.topic_filter import TopicFilter, filter_of
@@ -240,6 +240,10 @@ class ZookeeperGroup:
         offsets.member = self
 
     # GroupProtocol.
+
+    @property
+    def trouble(self) -> KafkaWireError | None:
+        return unresolved(self._attempts)
 
     def start(self, now_ms: int) -> None:
         try:

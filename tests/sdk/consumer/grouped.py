@@ -12,7 +12,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
-__all__ = ["QUICK", "T0", "consuming"]
+__all__ = ["QUICK", "T0", "consuming", "heartbeat"]
 
 T0 = TopicPartition("t", 0)
 QUICK: dict[str, Any] = {

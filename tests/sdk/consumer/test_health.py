@@ -15,12 +15,16 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.health import WaitsFor
 from kafkawire.sdk.errors import BrokerError, Closed, NoOffset
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import TopicPartition
+from tests.sdk.consumer.grouped import heartbeat
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -32,6 +36,7 @@ QUICK: dict[str, Any] = {
 }
 GROUP: dict[str, Any] = {"group_id": "g"}
 NEW: dict[str, Any] = {"group_id": "g", "group_protocol": "consumer"}
+DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 class Hanging:
@@ -182,6 +187,39 @@ def test_troubles() -> None:
         await test(broker, consumer)
 
     consuming(run, **GROUP)
+
+
+@pytest.mark.parametrize(
+    ("options", "api", "denial"),
+    [
+        (GROUP, ApiKey.JOIN_GROUP, JoinGroupResponse(error_code=DENIED)),
+        (GROUP, ApiKey.SYNC_GROUP, SyncGroupResponse(error_code=DENIED)),
+        (NEW, ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse(error_code=DENIED)),
+        (
+            {**NEW, "group_protocol": "auto"},
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            ConsumerGroupHeartbeatResponse(error_code=DENIED),
+        ),
+    ],
+)
+def test_a_denied_group_is_a_problem_until_the_member_has_joined(
+    options: dict[str, Any], api: ApiKey, denial: Message
+) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        broker.responders[ApiKey.CONSUMER_GROUP_HEARTBEAT] = heartbeat
+        broker.script(api, *[lambda request: denial] * 2)
+        await consumer.subscribe("t")
+        for _ in range(2):
+            with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+                await consumer.getmany(20_000)
+            health = consumer.health()
+            assert health.waits_for is WaitsFor.ACCESS
+            assert isinstance(health.error, BrokerError)
+            assert health.error.code is DENIED
+        assert len((await consumer.getmany(20_000))[T0]) == 3
+        assert consumer.health().error is None
+
+    consuming(test, **options)
 
 
 def test_a_partition_in_trouble() -> None:

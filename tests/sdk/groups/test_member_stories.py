@@ -257,6 +257,7 @@ class Scene:
             self.cluster.until(lambda: len(self.kafka.members) == 1 and self.reads_all(), end_ms - self.cluster.now_ms)
             self.cluster.run(KILLED_MS)
         assert self.reads_all(), "the member has lost partitions again"
+        assert self.member.group.trouble is None
         self.check()
 
     def reads_all(self) -> bool:

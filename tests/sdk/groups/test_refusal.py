@@ -16,12 +16,14 @@ from kafkawire.sdk.errors import (
     KafkaWireError,
     UnsupportedVersion,
 )
-from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of
+from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of, unresolved
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.retry import Attempts
 from tests.sdk.groups.readers import MemoryReader
+from tests.sdk.simulation import backoff
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,21 @@ def test_one_report_waits_at_a_time() -> None:
     assert (reader.errors, reports.waits) == ([second], True)
     reports.forget()
     assert not reports.waits
+
+
+def test_what_is_unresolved() -> None:
+    joins, heartbeats = Attempts(backoff()), Attempts(backoff())
+    denied, lost = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED), ConnectionLost("lost")
+    assert unresolved(joins, heartbeats) is None
+    heartbeats.failed(lost, 0)
+    assert unresolved(joins, heartbeats) is lost
+    joins.failed(BrokerError(ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    assert unresolved(joins, heartbeats) is lost
+    joins.failed(denied, 0)
+    assert unresolved(joins, heartbeats) is denied
+    joins.succeeded()
+    heartbeats.succeeded()
+    assert unresolved(joins, heartbeats) is None
 
 
 def test_the_error_of_a_response_names_the_group_and_what_the_broker_says() -> None:

@@ -107,7 +107,12 @@ def test_a_heartbeat_that_is_refused_is_repeated(code: ErrorCode) -> None:
     cluster.settle(member)
     left = [3]
     cluster.fault = refuse(HeartbeatRequest, code, left)
+    cluster.until(lambda: left == [2])
+    cluster.run(10)
+    assert isinstance(member.group.trouble, BrokerError)
+    assert member.group.trouble.code is code
     cluster.run(10_000)
+    assert member.group.trouble is None
     assert (left, kinds(member), member.reader.errors, member.failures) == ([0], ["Assigned"], [], [])
     cluster.settle(member)
 

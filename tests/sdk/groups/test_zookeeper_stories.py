@@ -167,7 +167,7 @@ class GroupStory(RuleBasedStateMachine):
                 assert member.stopped.is_kept
                 self.gone(member)
             else:
-                assert member.state == "stable"
+                assert (member.state, member.group.trouble) == ("stable", None)
         reading = self.group.reading()
         assert {place: f"{name}-0" for place, name in reading.items()} == self.group.tree.owners("g")
         wanted = {topic for member in self.group.members for topic in self.topics_of(member)}
