@@ -393,16 +393,20 @@ class Assignment:
         self._run(partial(self._pause, paused))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Resume handing out records of paused partitions, and try again to read those that an error has halted.
+        """Resume handing out records of paused partitions, and try again to read those that an error has stopped.
+
+        An error that no read has raised yet is dropped, unless its partition was paused: an application that pauses and
+        resumes around each batch might never learn of it.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
         """
         chosen = [self[partition] for partition in partitions]
         for reading in chosen:
-            reading.paused = False
-            if reading.halted:
-                self._restart(reading, reading.place if reading.start is None else reading.start)
+            was_paused, reading.paused = reading.paused, False
+            if reading.halted or (not was_paused and self._queue.has_error(reading.partition, reading.epoch)):
+                position = reading.position
+                self._restart(reading, reading.place if position is None else position, reading.finished)
             self._queue.unpark(reading.partition)
         self._run(partial(self._fetching.resume, [reading.partition for reading in chosen]))
 

@@ -235,8 +235,8 @@ def test_a_partition_in_trouble() -> None:
     consuming(test, "t")
 
 
-@pytest.mark.parametrize("side", ["user", "io"])
-def test_a_partition_that_an_error_has_stopped_waits_for_the_application(side: str) -> None:
+@pytest.mark.parametrize(("side", "is_raised"), [("user", True), ("io", True), ("io", False)])
+def test_a_partition_that_an_error_has_stopped_waits_for_the_application(side: str, is_raised: bool) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         assert len((await consumer.getmany(10_000))[T0]) == 3
         core = consumer._started()
@@ -252,12 +252,14 @@ def test_a_partition_that_an_error_has_stopped_waits_for_the_application(side: s
         assert health.stopped.keys() == {T0}
         assert isinstance(health.stopped[T0], NoOffset)
         assert health.error is health.stopped[T0]
-        if side == "io":
+        if side == "io" and is_raised:
             with pytest.raises(NoOffset):
                 await consumer.getmany(10_000)
         assert consumer.health().stopped.keys() == {T0}
         consumer.resume(T0)
         assert consumer.health().stopped == {}
+        broker.fill("t", b"d")
+        assert len((await consumer.getmany(10_000))[T0]) == 1
 
     consuming(test, "t")
 

@@ -8,6 +8,7 @@ from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
+from kafkawire.sdk.errors import NoOffset
 from kafkawire.sdk.records import walk_headers
 from kafkawire.sdk.routing.partitions import TopicPartition
 
@@ -50,6 +51,12 @@ class UserSide:
         self.queue.put(fetched)
         self.queue.signal()
         return fetched
+
+    def stop(self, partition: TopicPartition) -> None:
+        """Deliver an error that stops a partition."""
+        reading = self.assignment[partition]
+        end = reading.position or Position(-1)
+        self.queue.deliver(Fetched(partition, reading.epoch, end.offset, end, error=NoOffset("stopped")))
 
     def position(self, partition: TopicPartition) -> Position | None:
         """Return the offset of the next record to hand out."""

@@ -94,6 +94,41 @@ def test_pause_is_told_and_kept_over_an_assignment() -> None:
     assert side.told[-1] == ("resume", T0)
 
 
+def test_resume_before_a_read_has_raised_the_error_that_stopped_a_partition() -> None:
+    side = UserSide(T0)
+    side.put(T0, made(0, b"a", b"b"))
+    assert side.take() == 0
+    side.stop(T0)
+    side.assignment.resume([T0])
+    assert side.told == [("seek", T0, Position(1, 0)), ("resume", T0)]
+    assert (side.position(T0), side.finished(T0)) == (Position(1, 0), Position(0))
+    assert side.take() is None
+    assert side.finished(T0) == Position(1, 0)
+
+
+def test_resume_before_a_position_was_found() -> None:
+    side = UserSide(T0, start=None)
+    side.assignment.seek(T0, OffsetTimestamp.LATEST)
+    side.stop(T0)
+    side.told.clear()
+    side.assignment.resume([T0])
+    assert side.told == [("seek", T0, OffsetTimestamp.LATEST), ("resume", T0)]
+    assert side.take() is None
+
+
+def test_an_error_is_raised_even_if_the_application_pauses_and_resumes_around_each_batch() -> None:
+    side = UserSide(T0)
+    side.assignment.pause([T0])
+    side.stop(T0)
+    assert side.take() is None
+    side.assignment.resume([T0])
+    with pytest.raises(NoOffset, match="stopped"):
+        side.take()
+    assert ("seek", T0, Position(0)) not in side.told
+    side.assignment.resume([T0])
+    assert ("seek", T0, Position(0)) in side.told
+
+
 @pytest.mark.parametrize("call", ["pause", "resume"])
 def test_partitions_that_are_not_assigned(call: str) -> None:
     with pytest.raises(LocalProtocolError, match="partition t-1 is not assigned"):
