@@ -408,9 +408,6 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Resume reading from paused or stopped partitions: the given ones, or all assigned ones if none is given.
 
-        A partition that an error has stopped is read again, even if no read has raised the error yet; `health().stopped`
-        shows it. Only if the partition was also paused, the next read raises the error first.
-
         Raises:
             LocalProtocolError: a partition is not assigned.
         """

@@ -20,6 +20,7 @@ from kafkawire.sdk.consumer.fetching.metrics import show_group, show_lags
 from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.consumer.read_queue import LOGIN
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
@@ -302,7 +303,7 @@ class ConsumerCore:
         if error is not None:  # the lookup was denied, and goes on
             raise error
         self.queue.check()
-        refusal = self.queue.take_refusal() or self.queue.refusal
+        refusal = self.queue.take_reported(LOGIN) or self.queue.refusal
         if refusal is not None:
             raise refusal.again()
         return None
@@ -312,7 +313,8 @@ class ConsumerCore:
         reading, queue = self.assignment.readings.get(partition), self.queue
         if reading is None or reading.position is not None or queue.failure is not None or queue.refusal is not None:
             return True
-        return queue.has_refusal() or queue.has_error(partition, reading.epoch) or queue.has_reported(partition)
+        has_reported = queue.has_reported(partition) or queue.has_reported(LOGIN)
+        return has_reported or queue.has_error(partition, reading.epoch)
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return the number of offsets between the position and the end; None if either is unknown.

@@ -103,7 +103,7 @@ class Group:
         """Return whether the place where the members meet is known, which is the coordinator or ZooKeeper."""
         return self._router.knows(self.coordinator) if self._session is None else self._session.trouble() is None
 
-    def trouble(self) -> Exception | None:
+    def trouble(self) -> KafkaWireError | None:
         """Return the latest unresolved problem with the coordinator, ZooKeeper or the membership; None without one."""
         session_trouble = None if self._session is None else self._session.trouble()
         member_trouble = None if self.protocol is None else self.protocol.trouble

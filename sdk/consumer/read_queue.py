@@ -10,15 +10,18 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.routing.retry import is_refusal
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["ReadQueue"]
+__all__ = ["LOGIN", "ReadQueue"]
 
 Item = TypeVar("Item")
+
+#: The subject of refused logins; see `ReadQueue.report`.
+LOGIN: Final[Hashable] = object()
 
 
 class ReadQueue(Generic[Item]):
@@ -44,7 +47,6 @@ class ReadQueue(Generic[Item]):
         self._reported: dict[Hashable, KafkaWireError] = {}  # the I/O side writes it
         self.refusal: KafkaWireError | None = None
         self._refused: dict[int, KafkaWireError] = {}
-        self._last_refusal: KafkaWireError | None = None
         self.failure: Exception | None = None
         self._traceback: TracebackType | None = None
 
@@ -53,19 +55,17 @@ class ReadQueue(Generic[Item]):
     def report(self, error: KafkaWireError, subject: Hashable = None) -> None:
         """Make a read raise an error, after which reading continues.
 
-        A refused login is raised once, even if several machines report it, and only the first of those that no read has
-        raised yet.
-
         Args:
             error: the error.
             subject: what the error is about, such as a partition; the error replaces an earlier one about the same
                 subject that no read has raised, so that errors do not pile up while the application is busy. None for
-                an error that the caller reports once, or a refused login.
+                an error that the caller reports once. The subject of a refused login is always `LOGIN`: it is raised
+                once, even if several machines report it, and only the first of those that no read has raised yet.
         """
         if is_refusal(error):
-            if error is self._last_refusal or self.has_refusal():
+            if error is self._reported.get(LOGIN) or self.has_reported(LOGIN):
                 return
-            self._last_refusal = error
+            subject = LOGIN
         if subject is not None:
             self.retract(subject)
             self._reported[subject] = error
@@ -113,19 +113,6 @@ class ReadQueue(Generic[Item]):
             promise.keep(None)
 
     # The reading side.
-
-    def has_refusal(self) -> bool:
-        """Return whether a refused login is waiting to be raised."""
-        return self._unread_refusal() is not None
-
-    def take_refusal(self) -> KafkaWireError | None:
-        """Remove and return the refused login that is waiting to be raised; None if there is none."""
-        error = self._unread_refusal()
-        if error is not None:
-            with suppress(ValueError):  # another read has raised it
-                self.errors.remove(error)
-                return error
-        return None
 
     def next_error(self) -> KafkaWireError | None:
         """Remove and return the oldest error; None if there is none, as the I/O side may also remove errors."""
@@ -185,9 +172,6 @@ class ReadQueue(Generic[Item]):
         if self.refusal is not None and not self.errors:
             self.errors.append(self.refusal.again())
         return bool(self._items or self.errors) or self.failure is not None
-
-    def _unread_refusal(self) -> KafkaWireError | None:
-        return next((error for error in list(self.errors) if is_refusal(error)), None)
 
     @property
     def is_awaited(self) -> bool:

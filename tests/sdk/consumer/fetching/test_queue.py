@@ -12,6 +12,7 @@ import pytest
 
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.read_queue import LOGIN
 from kafkawire.sdk.consumer.reading.assignment import Reading
 from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, UnsupportedVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -233,7 +234,8 @@ def test_a_refused_login_is_raised_once() -> None:
         queue.refused(1, first)
         queue.report(first)
         assert list(queue.errors) == [first]
-    assert (queue.has_refusal(), queue.take_refusal(), queue.take_refusal()) == (True, first, None)
+    assert queue.has_reported(LOGIN)
+    assert (queue.take_reported(LOGIN), queue.take_reported(LOGIN)) == (first, None)
     queue.refused(2, other)
     assert queue.errors.popleft() is other
     for _ in range(2):
