@@ -109,6 +109,8 @@ class Offsets:
             on_done: called once with the outcome or with a final error.
             now_ms: the time.
         """
+        if self._commits.are_over:
+            self._attempts.succeeded()  # earlier failures belong to commits that have ended, perhaps long ago
         self._commits.add(self.member, offsets, deadline_ms, on_done, now_ms)
 
     def release(

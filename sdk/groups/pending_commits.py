@@ -97,6 +97,11 @@ class PendingCommits:
             waiters = [*(former.waiters if former else ()), waiter]
             self.waiting[partition] = PendingCommit(offset, topic_id, waiters)
 
+    @property
+    def are_over(self) -> bool:
+        """Whether no offset is waiting or being written."""
+        return not self.waiting and not self.sent
+
     def send(self) -> None:
         """Begin writing everything that is waiting."""
         self.sent, self.waiting = self.waiting, {}

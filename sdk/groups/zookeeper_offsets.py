@@ -70,6 +70,8 @@ class ZookeeperOffsets:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
     ) -> None:
         """Commit offsets; see `Offsets.commit`."""
+        if self._commits.are_over:
+            self._attempts.succeeded()  # earlier failures belong to commits that have ended, perhaps long ago
         self._commits.add(self.member, offsets, deadline_ms, on_done, now_ms)
 
     def release(

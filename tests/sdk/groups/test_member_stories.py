@@ -328,6 +328,18 @@ GROWS_MEANWHILE = [
 #: Before it is compared, the member has joined at a broker that the new member has not.
 JOINS_ELSEWHERE = [("coordinator", 1), ("subscribe", ("t", "u"))]
 
+#: Commits fail, and none succeeds before the comparison, in which a commit fails and another one follows.
+COMMITS_IN_VAIN = [("break",), ("commit", 100), ("read",), ("coordinator", 1), ("commit", 100), ("idle", True)]
+COMMITS_AGAIN = [
+    ("read",),
+    ("pass", 25),
+    ("coordinator", 1),
+    ("commit", 100),
+    ("pass", 25),
+    ("break",),
+    ("commit", 100),
+]
+
 
 CLASSIC = kinds_of_steps("join", "sync", "heartbeat", "commit")
 CONSUMER = kinds_of_steps("heartbeat", "commit")
@@ -336,6 +348,7 @@ CONSUMER = kinds_of_steps("heartbeat", "commit")
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky"])
 @given(past=steps(CLASSIC, 24), future=steps(CLASSIC, 16))
 @example(GROWS_MEANWHILE, [])
+@example(COMMITS_IN_VAIN, COMMITS_AGAIN)
 @example(JOINS_ELSEWHERE, [("handle",), ("coordinator", 1), ("grow", "t")])
 @run_stories(10)
 def test_a_recovered_member_of_a_classic_group_behaves_like_a_new_one(

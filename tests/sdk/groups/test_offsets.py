@@ -503,6 +503,24 @@ def test_a_coordinator_that_stores_something_has_recovered() -> None:
     assert str(late[0]) == "group g did not commit t-2 in time"
 
 
+def test_a_commit_starts_over_after_another_has_failed() -> None:
+    """It does not wait for that commit's pause, and its error does not mention that commit's errors."""
+    client = Client()
+    client.codes = {0: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100}
+    client.commit({T0: 1}, 2_000)
+    client.simulation.run(60_000)
+    client.codes = {1: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]}
+    sent_before = len(client.requests)
+    outcomes = client.commit({T1: 1}, 1_000)
+    client.simulation.run(110)
+    assert len(client.requests) == sent_before + 2
+    assert isinstance(outcomes[0], Committed)
+    client.answer = lambda request: SILENT
+    late = client.commit({T2: 1}, 50)
+    client.simulation.run(100)
+    assert str(late[0]) == "group g did not commit t-2 in time"
+
+
 def test_a_commit_from_outside_a_group_that_has_members_says_so() -> None:
     client = Client(is_member=False)
     client.codes = {0: [ErrorCode.UNKNOWN_MEMBER_ID]}
