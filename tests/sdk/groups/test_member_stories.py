@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from kafkawire.sdk.errors import ConnectionLost
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -301,7 +302,8 @@ class Scene:
         self._seen_outcomes = len(self.commits)
         return (
             [
-                (at, node, _without_names(request))
+                # Any broker may be asked for the coordinator; the order of earlier connections decides.
+                (at, None if isinstance(request, FindCoordinatorRequest) else node, _without_names(request))
                 for at, node, request, _ in sent
                 if not isinstance(request, MetadataRequest)
             ],
@@ -328,6 +330,17 @@ GROWS_MEANWHILE = [
 #: Before it is compared, the member has joined at a broker that the new member has not.
 JOINS_ELSEWHERE = [("coordinator", 1), ("subscribe", ("t", "u"))]
 
+#: Brokers are connected in another order than at a new member.
+OTHER_ORDER = [
+    ("break",),
+    ("coordinator", 1),
+    ("other comes",),
+    ("break",),
+    ("break",),
+    ("silence", "join"),
+    ("idle", True),
+]
+
 #: Commits fail, and none succeeds before the comparison, in which a commit fails and another one follows.
 COMMITS_IN_VAIN = [("break",), ("commit", 100), ("read",), ("coordinator", 1), ("commit", 100), ("idle", True)]
 COMMITS_AGAIN = [
@@ -349,6 +362,7 @@ CONSUMER = kinds_of_steps("heartbeat", "commit")
 @given(past=steps(CLASSIC, 24), future=steps(CLASSIC, 16))
 @example(GROWS_MEANWHILE, [])
 @example(COMMITS_IN_VAIN, COMMITS_AGAIN)
+@example(OTHER_ORDER, [("break",), ("break",)])
 @example(JOINS_ELSEWHERE, [("handle",), ("coordinator", 1), ("grow", "t")])
 @run_stories(10)
 def test_a_recovered_member_of_a_classic_group_behaves_like_a_new_one(
