@@ -220,6 +220,11 @@ class CoordinatorRuntime(Generic[S]):
         partition = self._partitions.get(number)
         return None if partition is None else partition.shard
 
+    def is_active(self, number: int) -> bool:
+        """Return whether operations run on a partition now."""
+        partition = self._partitions.get(number)
+        return partition is not None and partition.state is PartitionState.ACTIVE
+
     def shards(self) -> Iterator[S]:
         """Yield the shards that are being served."""
         for partition in self._partitions.values():

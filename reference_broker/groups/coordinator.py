@@ -382,12 +382,16 @@ class GroupCoordinator:
     def _after_piece(self, forgotten: _Forgotten, number: int, now_ms: int, is_more: bool | BrokerError) -> None:
         if is_more is True:
             self._timers.in_turn(now_ms, partial(self._forget, forgotten, number))
-        elif isinstance(is_more, BrokerError) and is_more.code in _PASSING:
+        elif isinstance(is_more, BrokerError) and (is_more.code in _PASSING or self._is_new_epoch(is_more, number)):
             self._timers.at(now_ms + _RETRY_MS, partial(self._look_for, forgotten, number))
         else:
             forgotten.left.discard(number)
             if not forgotten.left:
                 forgotten.done()
+
+    def _is_new_epoch(self, error: BrokerError, number: int) -> bool:
+        """Return whether a write was refused because this coordinator has begun a new epoch, in which it continues."""
+        return error.code is ErrorCode.NOT_COORDINATOR and self._runtime.is_active(number)
 
     # Groups.
 

@@ -34,9 +34,6 @@ R = TypeVar("R")
 #: Pause before retrying a step that failed only because of an unfinished write or a full queue.
 _RETRY_MS = 100
 
-#: After these errors, another broker continues the transaction, or this broker does after reloading the partition.
-_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
 
 class _WithoutId:
     """An operation waiting for a producer id.
@@ -357,7 +354,7 @@ class TransactionCoordinator:
 
         def answered(outcome: bool | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                self._again(transaction, outcome, partial(self.end_prepared, number), now_ms)
+                self._again(transaction, self.end_prepared, number, now_ms)
             elif outcome:
                 epoch = self._runtime.leader_epoch(number)
                 self._markers.send(transaction, epoch, partial(self._complete, number, transaction), now_ms)
@@ -367,7 +364,7 @@ class TransactionCoordinator:
     def _complete(self, number: int, transaction: Transaction, now_ms: int) -> None:
         def answered(error: BrokerError | None) -> None:
             if error is not None:
-                self._again(transaction, error, partial(self._complete, number), now_ms)
+                self._again(transaction, self._complete, number, now_ms)
 
         self._runtime.submit_to(number, lambda shard: shard.complete(transaction, now_ms), answered, now_ms)
 
@@ -381,15 +378,16 @@ class TransactionCoordinator:
         )
 
     def _again(
-        self, transaction: Transaction, error: BrokerError, step: Callable[[Transaction, int], None], now_ms: int
+        self, transaction: Transaction, step: Callable[[int, Transaction, int], None], number: int, now_ms: int
     ) -> None:
-        if error.code in _MOVED:
+        """Take a step again after an error, unless another broker continues, or this one does after loading."""
+        if not self._runtime.is_active(number):
             return
         transactional_id = transaction.transactional_id
 
         def retry(now_ms: int) -> None:
             del self._retries[transactional_id]
-            step(transaction, now_ms)
+            step(number, transaction, now_ms)
 
         if (before := self._retries.pop(transactional_id, None)) is not None:
             before.cancel()

@@ -14,6 +14,8 @@ from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
 from kafkawire.reference_broker.storage.producers.producers import Marker
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
 from tests.reference_broker.groups.group_bench import TOPIC_ID, GroupBench, only
 
@@ -114,11 +116,13 @@ def test_shards_take_turns_to_forget_a_topic():
     assert all(after < before for before, after in pairwise([40, *left, 0]))
 
 
-@pytest.mark.parametrize("fault", ["held", "loading"])
+@pytest.mark.parametrize("fault", ["held", "loading", "new epoch"])
 def test_topic_is_forgotten_although_a_shard_cannot_do_it_yet(fault):
     bench = GroupBench()
     bench.commit()
-    if fault == "held":
+    if fault == "new epoch":
+        bench.log.error = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    elif fault == "held":
         bench.log.held = []
         bench.commit(topic="u")
     else:
@@ -132,6 +136,7 @@ def test_topic_is_forgotten_although_a_shard_cannot_do_it_yet(fault):
     if fault == "held":
         bench.log.release()
         bench.log.held = None
+    bench.log.error = None
     while bench.groups.is_loading or not told:
         bench.timers.fire(bench.timers.next_deadline_ms or 0)
     assert "t" not in {topic for topic, _ in bench.groups.offsets("g")}

@@ -520,13 +520,15 @@ def test_a_failed_append_changes_nothing():
     assert bench.end(producer) == [(1000, 1)]
 
 
-def test_a_failed_completion_is_tried_again():
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_failed_completion_is_tried_again(code):
+    """A log refuses appends that are waiting when a new epoch begins, in which the coordinator continues."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer)
     bench.held = []
     bench.end(producer)
-    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.log.error = BrokerError(code)
     bench.held.pop()()
     assert bench.state is TransactionState.PREPARE_COMMIT
     bench.advance(1_000)
