@@ -26,11 +26,11 @@ from kafkawire.sdk.protocol.tables.znodes import CONTROLLER_EPOCH, PARTITION_STA
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.control import control_type
-from kafkawire.sdk.registry.registry import Transaction, path_of
+from kafkawire.sdk.registry.registry import Operation, Transaction, path_of
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["LOSSY", "Checkers", "Committed", "Violation"]
+__all__ = ["LOSSY", "Checkers", "Committed", "Violation", "concerns_states"]
 
 #: A topic id and a partition number.
 Key = tuple[bytes, int]
@@ -39,6 +39,12 @@ _STATE_END = "/state"
 
 #: The partition that may lose records, since unclean elections are allowed there.
 LOSSY = TopicPartition("lossy", 0)
+
+
+def concerns_states(operation: Operation) -> bool:
+    """Return whether an operation reads or writes the state of a partition."""
+    parts = operation.operations if isinstance(operation, Transaction) else (operation,)
+    return any(path_of(part).endswith(_STATE_END) for part in parts)
 
 
 class Violation(Exception):
@@ -139,9 +145,7 @@ class Checkers:
 
     def note_call(self, call: RegistryCall) -> None:
         """Record an operation that has reached the registry."""
-        operation = call.operation
-        parts = operation.operations if isinstance(operation, Transaction) else (operation,)
-        if any(path_of(part).endswith(_STATE_END) for part in parts):
+        if concerns_states(call.operation):
             self._has_new_states = True
 
     def after_step(self, host: Host) -> None:

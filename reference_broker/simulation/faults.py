@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
+from kafkawire.reference_broker.simulation.checkers import concerns_states
 from kafkawire.reference_broker.simulation.client import Client
 from kafkawire.reference_broker.simulation.cluster import SimulatedCluster
 from kafkawire.reference_broker.simulation.scheduler import Host
@@ -64,8 +65,11 @@ class Faults:
         self._replace_member = replace_member
         #: The fault to inject into an upcoming registry operation, and the number of operations before that one.
         self._registry_fault: tuple[int, Fault] | None = None
-        #: What to do when an upcoming request arrives.
-        self._at_request: _AtRequest | None = None
+        #: The number of operations on the states of partitions until the controller is replaced, and the length of its
+        #: pause.
+        self._replacement: tuple[int, int] | None = None
+        #: What to do when upcoming requests arrive.
+        self._at_requests: list[_AtRequest] = []
         cluster.registry.plan = self._plan_registry
         cluster.network.on_request = self._arriving
         self.is_over = False
@@ -78,7 +82,8 @@ class Faults:
     def end(self) -> None:
         """Repair everything."""
         self.is_over = True
-        self._registry_fault = self._at_request = None
+        self._registry_fault = self._replacement = None
+        self._at_requests.clear()
         cluster = self._cluster
         cluster.network.heal()
         for broker_id in cluster.disks:
@@ -180,27 +185,31 @@ class Faults:
         Args:
             api: the name of the API.
             count: which request of this kind, counting from now.
-            victim: `sender` or `receiver`; if that is a client, nothing happens.
+            victim: `sender` or `receiver`; requests for which that is a client are not counted.
             action: `kill`, `cut_power`, `pause`, `expire`, which ends the broker's session, `cut`, which cuts the
                 network between the two, `replace`, which pauses the broker and deposes the controller, or
                 `delay`, which delays only this request and those after it on its connection.
             down_ms: how long the effect lasts; not used by `expire`.
         """
-        self._at_request = _AtRequest(ApiKey[api], count, victim, action, down_ms)
+        self._at_requests.append(_AtRequest(ApiKey[api], count, victim, action, down_ms))
 
     def _arriving(self, sender: Host, receiver: Host, data: bytes) -> int:
         """Do what is planned for a request; return how many microseconds the request is delayed."""
-        wanted = self._at_request
-        if wanted is None or _API_KEY.unpack_from(data, LENGTH_BYTES)[0] != wanted.api:
+        if not self._at_requests or len(data) < LENGTH_BYTES + _API_KEY.size:  # a broken connection delivers a part
             return 0
-        if wanted.left > 1:
-            self._at_request = wanted._replace(left=wanted.left - 1)
-            return 0
-        victim = (sender if wanted.victim == "sender" else receiver).name
-        broker_id = next((each for each in self._cluster.disks if f"b{each}" == victim), None)
-        if broker_id is None:
-            return 0
-        self._at_request = None
+        api = _API_KEY.unpack_from(data, LENGTH_BYTES)[0]
+        names = {f"b{each}": each for each in self._cluster.disks}
+        for index, wanted in enumerate(self._at_requests):
+            broker_id = names.get((sender if wanted.victim == "sender" else receiver).name)
+            if wanted.api != api or broker_id is None:
+                continue
+            if wanted.left <= 1:
+                del self._at_requests[index]
+                return self._carry_out(wanted, sender, receiver, broker_id)
+            self._at_requests[index] = wanted._replace(left=wanted.left - 1)
+        return 0
+
+    def _carry_out(self, wanted: _AtRequest, sender: Host, receiver: Host, broker_id: int) -> int:
         if wanted.action == "delay":
             self._cluster.scheduler.note(f"a request from {sender.name} to {receiver.name} is delayed")
             return wanted.down_ms * 1_000
@@ -272,12 +281,34 @@ class Faults:
         self._cluster.scheduler.note("the controller is deposed")
         self._administrator.submit([Delete(CONTROLLER.path())], lambda outcomes: None)
 
+    def replace_controller(self, operations: int, down_ms: int) -> None:
+        """Depose the controller in the middle of its work; it learns too late that another one has been elected.
+
+        Args:
+            operations: which of the controller's operations on partitions' states, counting from now, is its last one
+                before it is paused.
+            down_ms: how long it is paused; its session does not expire in that time.
+        """
+        self._replacement = operations, down_ms
+
+    def _replace_controller(self, session_id: int, down_ms: int) -> None:
+        for broker in self._cluster.brokers.values():
+            if broker.session.session_id == session_id:
+                self._cluster.scheduler.note(f"broker {broker.broker_id} is paused in its work for {down_ms} ms")
+                broker.host.pause(down_ms * 1_000)
+                self.depose()
+
     def registry_fault(self, calls: int, fault: str) -> None:
         """Make an upcoming registry operation go wrong."""
         self._registry_fault = calls, Fault[fault]
 
     def _plan_registry(self, call: RegistryCall) -> Fault | RegistryCode | None:
         self._watch(call)
+        if self._replacement is not None and concerns_states(call.operation):
+            operations, down_ms = self._replacement
+            self._replacement = (operations - 1, down_ms) if operations > 1 else None
+            if self._replacement is None:
+                self._replace_controller(call.session_id, down_ms)
         if self._registry_fault is None:
             return None
         calls, fault = self._registry_fault

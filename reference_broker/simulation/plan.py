@@ -28,6 +28,12 @@ _ONE_BY_ONE_SHARE: Final = 0.15
 #: The share of plans that move the leadership of a partition back and forth.
 _MOVES_SHARE: Final = 0.3
 
+#: The share of plans that move the leadership of a partition away and back, unnoticed by one of the followers.
+_AWAY_AND_BACK_SHARE: Final = 0.15
+
+#: The share of plans that only delay a leader's request to add a follower until after the follower has failed again.
+_LATE_ISR_SHARE: Final = 0.08
+
 #: The share of network cuts that are accompanied by another fault.
 _SECONDS_SHARE: Final = 0.6
 
@@ -98,6 +104,8 @@ def plan_of(seed: int) -> Plan:
     """Return the plan for a seed."""
     chance = Random(f"{seed} plan")
     is_synced = chance.random() < 0.4
+    if chance.random() < _LATE_ISR_SHARE:
+        return Plan(seed, is_synced, tuple(sorted(_late_isr(chance))))
     steps = [_fault(chance, is_synced) for _ in range(chance.randint(1, _FAULTS_MAX))]
     steps += [second for first in steps for second in _second(chance, first)]
     steps += [_operation(chance) for _ in range(chance.randint(0, _OPERATIONS_MAX))]
@@ -105,6 +113,8 @@ def plan_of(seed: int) -> Plan:
         steps += _moves(chance, _time(chance))
     if chance.random() < _ONE_BY_ONE_SHARE:
         steps += _one_by_one(chance)
+    if chance.random() < _AWAY_AND_BACK_SHARE:
+        steps += _away_and_back(chance)
     return Plan(seed, is_synced, tuple(sorted(steps)))
 
 
@@ -124,6 +134,7 @@ def _fault(chance: Random, is_synced: bool) -> Step:
         "registry_fault",
         "registry_outage",
         "depose",
+        "replace_controller",
         "fill_disk",
         "jump_clock",
         "kill_transformer",
@@ -169,6 +180,8 @@ def _fault(chance: Random, is_synced: bool) -> Step:
             return Step(time_ms, kind, (chance.randint(1, 10), fault))
         case "kill_transformer":
             return Step(time_ms, kind, (chance.choice([0, _down(chance)]),))
+        case "replace_controller":
+            return Step(time_ms, kind, (chance.randint(1, 8), chance.randint(50, 500)))
         case "registry_outage":
             return Step(time_ms, kind, (_down(chance),))
         case "pause_client":
@@ -192,8 +205,32 @@ def _one_by_one(chance: Random) -> list[Step]:
     return [*steps, Step(time_ms, "kill", (last, chance.randint(800, 1_500)))]
 
 
+def _away_and_back(chance: Random) -> list[Step]:
+    """Return moves of a leadership to another broker and back; if that is the controller, one follower misses both."""
+    number, time_ms = _partition(chance), chance.randint(_FIRST_MS, DURATION_MS // 2)
+    leader, other, follower = chance.sample(BROKERS, len(BROKERS))
+    steps = [Step(time_ms, "move_leader", (number, leader))]
+    time_ms += chance.randint(100, 300)
+    steps.append(Step(time_ms, "cut_one_way", (f"b{other}", f"b{follower}", chance.randint(200, 600))))
+    for broker_id in other, leader:
+        time_ms += chance.randint(5, 100)
+        steps.append(Step(time_ms, "move_leader", (number, broker_id)))
+    return steps
+
+
+def _late_isr(chance: Random) -> list[Step]:
+    """Return two pauses of a follower, between which a leader's request to add it to the ISR is delayed for long."""
+    broker_id, time_ms = chance.choice(BROKERS), chance.randint(_FIRST_MS, 500)
+    steps = [Step(time_ms, "pause", (broker_id, chance.randint(600, 800)))]
+    delay = "ALTER_PARTITION", chance.randint(1, 4), "sender", "delay", chance.randint(1_200, 1_800)
+    steps.append(Step(time_ms + chance.randint(0, 600), "at_request", delay))
+    return [*steps, Step(time_ms + chance.randint(1_400, 1_700), "pause", (broker_id, chance.randint(800, 1_200)))]
+
+
 def _second(chance: Random, first: Step) -> list[Step]:
-    """Return what else goes wrong while the effect of a fault lasts: a broker that is cut off leads, or must not."""
+    """Return what else happens while the effect of a fault lasts: a broker that is cut off leads, or must not."""
+    if first.name == "replace_controller":
+        return _moves(chance, min(first.time_ms + chance.randint(0, 50), DURATION_MS))
     if first.name not in ("cut", "cut_one_way") or chance.random() > _SECONDS_SHARE:
         return []
     down_ms, broker_id = int(first.arguments[-1]), chance.choice(BROKERS)

@@ -22,6 +22,7 @@ from kafkawire.reference_broker.simulation.plan import DURATION_MS, Plan, Step
 from kafkawire.reference_broker.simulation.producers import IdempotentProducer
 from kafkawire.reference_broker.simulation.scheduler import Host, Scheduler
 from kafkawire.reference_broker.simulation.transformers import Transformer
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile
 from kafkawire.reference_broker.storage.disk.memory import PowerCut
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -372,7 +373,7 @@ def simulate(plan: Plan) -> Outcome:
         violation = ""
         try:
             simulation.run()
-        except Violation as error:
+        except (Violation, DamagedFile) as error:  # no planned fault may damage a file that ends a broker for good
             violation = str(error)
             simulation.scheduler.note(f"violation: {violation}")
     scheduler = simulation.scheduler

@@ -25,16 +25,7 @@ from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.znodes import CONTROLLER_EPOCH
 from kafkawire.sdk.registry.registry import Check
 
-__all__ = ["PLANTS", "UNFOUND", "planted"]
-
-#: The faults that have not been found yet; docs/decisions/0050 says what would reveal them.
-UNFOUND = frozenset(
-    {
-        "controllers_that_never_stop_writing",
-        "followers_without_a_leader_epoch",
-        "isr_changes_without_a_partition_epoch",
-    }
-)
+__all__ = ["PLANTS", "planted"]
 
 #: The faults, keyed by name; each is a context manager.
 PLANTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {}

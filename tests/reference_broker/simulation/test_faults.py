@@ -33,6 +33,7 @@ pytestmark = pytest.mark.thorough
         (Step(10, "registry_fault", (5, "LOSE_RESPONSE")), "LOSE_RESPONSE of"),
         (Step(800, "depose"), "the controller is deposed"),
         (Step(800, "at_request", ("HEARTBEAT", 1, "receiver", "replace", 400)), "the controller is deposed"),
+        (Step(10, "replace_controller", (3, 300)), "is paused in its work for 300 ms"),
         (Step(800, "at_request", ("HEARTBEAT", 1, "receiver", "expire", 400)), "the session of broker"),
         (Step(800, "at_request", ("HEARTBEAT", 1, "receiver", "delay", 900)), "a request from m"),
         (Step(800, "fill_disk", (2, 2_000, 900)), "the disk of broker 2 has room for 2000 bytes"),
