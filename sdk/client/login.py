@@ -31,6 +31,9 @@ __all__ = ["TOKEN_LIFE_MIN_MS", "credentials", "login", "tls"]
 #: A token that ends within this time might end on its way to the broker.
 TOKEN_LIFE_MIN_MS: Final = 1_000
 
+#: How long after its end a token has surely ended for the function, too, whose clock may be another one.
+_AFTER_END_MS: Final = 20
+
 
 def tls(options: SecurityOptions) -> ssl.SSLContext | PemFiles | None:
     """Return the TLS settings for `TcpNetwork`; None for plaintext."""
@@ -118,7 +121,7 @@ async def _token(provide: TokenProvider) -> Secret:
     token = await _asked(provide)
     end_ms = expires_ms(token)
     if end_ms is not None and 0 < (left_ms := end_ms - now_ms()) < TOKEN_LIFE_MIN_MS:
-        await sleep_ms(left_ms)
+        await sleep_ms(left_ms + _AFTER_END_MS)
         token = await _asked(provide)
     return token
 
