@@ -13,8 +13,10 @@ from asyncio import events
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from kafkawire.sdk import clock
+from kafkawire.sdk.transport import io_thread
 
 __all__ = ["skipped_time"]
 
@@ -49,6 +51,10 @@ class _SkippingSelector(selectors.DefaultSelector):
         return ready
 
 
+def _refuse_threads() -> None:
+    raise AssertionError("an I/O thread would wait for time that passes only on the application's event loop")
+
+
 @contextmanager
 def skipped_time() -> Iterator[None]:
     """Make new event loops skip the time until the next timer, and make the clients' clocks follow."""
@@ -70,7 +76,8 @@ def skipped_time() -> Iterator[None]:
     try:
         for function, given in readers.items():
             function.__kwdefaults__ = given
-        yield
+        with patch.object(io_thread, "check_threads", _refuse_threads):
+            yield
     finally:
         for function, given in defaults.items():
             function.__kwdefaults__ = given

@@ -217,7 +217,6 @@ def test_a_cancelled_call_leaves_the_admin_in_order() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.usefixtures("time_skips")
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_a_cancelled_change_that_was_not_sent_is_never_sent(io: Any) -> None:
     async def run() -> None:
