@@ -98,7 +98,7 @@ class SecretText(str):
 
 def revealed(text: str) -> str:
     """Return ordinary text, even for a `SecretText`."""
-    return str.__str__(text)
+    return str.__str__(text) if isinstance(text, SecretText) else text
 
 
 def may_be_secret(name: str) -> bool:
