@@ -212,8 +212,16 @@ class SimulatedBroker:
 
     @property
     def has_failed_logs(self) -> bool:
-        """Whether any log has gone offline because of its disk."""
-        return self.core is not None and any(log.is_offline for _, _, log in self.core.directory.logs())
+        """Whether any log has gone offline because of its disk, or could not be created."""
+        if self.core is None:
+            return False
+        core, topics = self.core, self.core.metadata.image.topics.values()
+        assigned = ((topic.name, number, each) for topic in topics for number, each in enumerate(topic.partitions))
+        are_missing = any(
+            self.broker_id in partition.replicas and core.replicas.get(name, number) is None
+            for name, number, partition in assigned
+        )
+        return are_missing or any(log.is_offline for _, _, log in core.directory.logs())
 
     # Clients.
 
