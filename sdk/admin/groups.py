@@ -10,8 +10,8 @@ KIP-571 (removal of members).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 from kafkawire.sdk.admin.authorized_operations import authorized_operations
 from kafkawire.sdk.admin.descriptions import GroupDescription, GroupListing, GroupMemberDescription, ItemResults
@@ -30,7 +30,16 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import carries, check, error_text, lacking
 from kafkawire.sdk.transport.driver_interface import Versions
 
-__all__ = ["STATES", "TYPES", "delete_groups", "describe_groups", "list_groups", "remove_group_members"]
+__all__ = [
+    "STATES",
+    "TYPES",
+    "Outcomes",
+    "delete_groups",
+    "describe_groups",
+    "described",
+    "list_groups",
+    "remove_group_members",
+]
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
@@ -69,7 +78,11 @@ _REASON_CHARACTERS_MAX = 255
 #: The protocols of members, keyed by their numbers in ConsumerGroupDescribe.
 _PROTOCOLS = {0: _CLASSIC, 1: _CONSUMER}
 
-Found = dict[str, GroupDescription | KafkaWireError]
+Value = TypeVar("Value")
+
+#: The description or the error of each group, keyed by group id.
+Outcomes = dict[str, Value | KafkaWireError]
+Found = Outcomes[GroupDescription]
 
 
 async def list_groups(
@@ -122,6 +135,23 @@ async def describe_groups(
         return found
 
     return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), describe)
+
+
+def described(response: Any, batch: list[str], noun: str, describe: Callable[[Any], Value]) -> Outcomes[Value]:
+    """Return the description or the error of each group of a batch.
+
+    Args:
+        response: the response, whose `groups` may be of any type but the classic one.
+        batch: the groups that were asked about.
+        noun: what they are, for errors.
+        describe: returns the description of a group that the response describes.
+    """
+    found: Outcomes[Value] = {}
+    for group in response.groups:
+        text = error_text(f"{noun} {group.group_id}", group.error_message)
+        is_found = group.error_code == ErrorCode.NONE
+        found[group.group_id] = describe(group) if is_found else BrokerError(group.error_code, text)
+    return answered(response, found, batch, noun)
 
 
 async def delete_groups(
@@ -247,12 +277,7 @@ class _Coordinator:
             )
         except UnsupportedVersion:  # the coordinator has only classic groups
             return {each: BrokerError(ErrorCode.GROUP_ID_NOT_FOUND) for each in batch}
-        found: Found = {}
-        for group in response.groups:
-            text = error_text(f"group {group.group_id}", group.error_message)
-            is_found = group.error_code == ErrorCode.NONE
-            found[group.group_id] = self._consumer_group(group) if is_found else BrokerError(group.error_code, text)
-        return answered(response, found, batch, "group")
+        return described(response, batch, "group", self._consumer_group)
 
     async def classic_groups(self, batch: list[str]) -> Found:
         """Return classic groups; the other groups get GROUP_ID_NOT_FOUND."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from kafkawire.sdk.admin.authorized_operations import authorized_operations
 from kafkawire.sdk.admin.descriptions import Item, ItemResults
-from kafkawire.sdk.admin.groups import delete_groups
-from kafkawire.sdk.admin.item_batches import answered, in_batches
+from kafkawire.sdk.admin.groups import Outcomes, delete_groups, described
+from kafkawire.sdk.admin.item_batches import in_batches
 from kafkawire.sdk.admin.places import Coordinators
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.share_group_descriptions import (
@@ -53,9 +53,7 @@ async def describe_share_groups(
 ) -> ItemResults[str, ShareGroupDescription]:
     """Return share groups; see `Admin.describe_share_groups`."""
 
-    async def describe(
-        node_id: int, batch: list[str], deadline_ms: int
-    ) -> dict[str, ShareGroupDescription | KafkaWireError]:
+    async def describe(node_id: int, batch: list[str], deadline_ms: int) -> Outcomes[ShareGroupDescription]:
         response = await operations.request(
             Node(node_id),
             versioned(messages.ShareGroupDescribeRequest(batch, include_authorized_operations)),
@@ -63,12 +61,7 @@ async def describe_share_groups(
             deadline_ms=deadline_ms,
             retries=False,
         )
-        found: dict[str, ShareGroupDescription | KafkaWireError] = {}
-        for group in response.groups:
-            text = error_text(f"share group {group.group_id}", group.error_message)
-            is_found = group.error_code == ErrorCode.NONE
-            found[group.group_id] = _description(group) if is_found else BrokerError(group.error_code, text)
-        return answered(response, found, batch, "share group")
+        return described(response, batch, "share group", _description)
 
     return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), describe)
 

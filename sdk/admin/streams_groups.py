@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kafkawire.sdk.admin.descriptions import ItemResults
-from kafkawire.sdk.admin.item_batches import answered, in_batches
+from kafkawire.sdk.admin.groups import Outcomes, described
+from kafkawire.sdk.admin.item_batches import in_batches
 from kafkawire.sdk.admin.places import Coordinators
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.admin.streams_group_descriptions import (
@@ -22,12 +23,9 @@ from kafkawire.sdk.admin.streams_group_descriptions import (
     StreamsTopic,
 )
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables import enums
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Node
-from kafkawire.sdk.routing.requests import error_text
 
 __all__ = ["describe_streams_groups"]
 
@@ -39,9 +37,7 @@ async def describe_streams_groups(
 ) -> ItemResults[str, StreamsGroupDescription]:
     """Return streams groups; see `Admin.describe_streams_groups`."""
 
-    async def describe(
-        node_id: int, batch: list[str], deadline_ms: int
-    ) -> dict[str, StreamsGroupDescription | KafkaWireError]:
+    async def describe(node_id: int, batch: list[str], deadline_ms: int) -> Outcomes[StreamsGroupDescription]:
         response = await operations.request(
             Node(node_id),
             versioned(messages.StreamsGroupDescribeRequest(batch)),
@@ -49,12 +45,7 @@ async def describe_streams_groups(
             deadline_ms=deadline_ms,
             retries=False,
         )
-        found: dict[str, StreamsGroupDescription | KafkaWireError] = {}
-        for group in response.groups:
-            text = error_text(f"streams group {group.group_id}", group.error_message)
-            is_found = group.error_code == ErrorCode.NONE
-            found[group.group_id] = _description(group) if is_found else BrokerError(group.error_code, text)
-        return answered(response, found, batch, "streams group")
+        return described(response, batch, "streams group", _description)
 
     return await in_batches(operations, group_ids, Coordinators(operations, enums.CoordinatorType.GROUP), describe)
 
